@@ -1,0 +1,1 @@
+"""Queues: what is ready, who gets it next, and what becomes of it."""

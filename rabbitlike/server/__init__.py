@@ -1,0 +1,1 @@
+"""Sockets: listeners, transport, heartbeats, TLS."""

@@ -1,0 +1,1 @@
+"""What outlives a connection: the store behind its port. Knows nothing of AMQP."""
