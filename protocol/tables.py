@@ -7,8 +7,9 @@ Any malformed input raises 501 and nothing else; a Python value that has no wire
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from math import inf
+from math import inf, isnan
 from struct import Struct
+from types import NoneType
 from typing import Final, Self, TypeAlias
 
 from rabbitlike.protocol.errors import AmqpError, frame_error
@@ -112,6 +113,23 @@ class Table(dict[str, Value]):
         return type(self)(self)
 
 
+# Subclasses stand before what they are subclasses of.
+_FAMILIES: Final[dict[type, str]] = {
+    bool: "t",
+    Timestamp: "T",
+    int: "l",
+    float: "d",
+    Decimal: "D",
+    str: "S",
+    bytes: "x",
+    NoneType: "V",
+    Array: "A",
+    Table: "F",
+    list: "A",
+    dict: "F",
+}
+
+
 def kind_name(letter: str) -> str:
     """RabbitMQ's word for a type letter, as its error texts say it."""
     return _NAMES[letter]
@@ -125,7 +143,9 @@ def same_value(a: Value, b: Value) -> bool:
         return isinstance(b, list) and len(a) == len(b) and all(map(same_value, a, b))
     if _family(a) != _family(b):
         return False
-    return a == b or (a != a and b != b)  # NaN is the same argument as NaN
+    if isinstance(a, float) and isinstance(b, float) and isnan(a):
+        return isnan(b)
+    return a == b
 
 
 def decode(raw: bytes | memoryview, at: int = 0) -> tuple[Table, int]:
@@ -295,26 +315,12 @@ def _kind_for(known: str | None, value: Value) -> str:
 
 def _family(value: Value) -> str:
     """The type letter standing for all types a Python value may be sent as."""
-    if isinstance(value, str):
-        return "S"
-    if isinstance(value, bool):
-        return "t"
-    if isinstance(value, Timestamp):
-        return "T"
-    if isinstance(value, int):
-        return "l"
-    if value is None:
-        return "V"
-    if isinstance(value, float):
-        return "d"
-    if isinstance(value, bytes):
-        return "x"
-    if isinstance(value, list):
-        return "A"
-    if isinstance(value, dict):
-        return "F"
-    if isinstance(value, Decimal):
-        return "D"
+    letter = _FAMILIES.get(type(value))
+    if letter is not None:
+        return letter
+    for family, letter in _FAMILIES.items():
+        if isinstance(value, family):
+            return letter
     raise ValueError(f"{type(value).__name__} has no AMQP form")
 
 
