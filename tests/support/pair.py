@@ -417,9 +417,11 @@ class Client:
         self.send(commands.Connection.TuneOk(channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat))
 
     def close(self) -> None:
+        """Close politely, then hang up."""
         self.send(commands.Connection.Close(200, "bye", 0, 0))
         self.expect(commands.Connection.CloseOk)
-        self.expect_gone()
+        self.expect_nothing()
+        self.drop()
 
     def channel(self, number: int | None = None, *, is_open: bool = True) -> Channel:
         """A channel, opened unless told otherwise; the next free number by default."""
