@@ -216,7 +216,7 @@ class Received:
 def decode(raw: bytes) -> Received:
     """Read one whole frame with pamqp; anything pamqp cannot read is the server's fault and raises."""
     kind, channel, size = struct.unpack_from(">BHI", raw)
-    assert len(raw) == size + 8 and raw[-1] == END, f"the server wrote a broken frame: {raw[:64]!r}"
+    assert (len(raw), raw[-1]) == (size + 8, END), f"the server wrote a broken frame: {raw[:64]!r}"
     if kind == METHOD:
         class_id, method_id = struct.unpack_from(">HH", raw, 7)
         if class_id << 16 | method_id not in commands.INDEX_MAPPING:

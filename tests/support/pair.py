@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pamqp import base, body, commands, header
+
 from rabbitlike.broker.broker import Broker
 from rabbitlike.config import BrokerSettings
 from rabbitlike.session.connection import Connection, Peer
 from rabbitlike.storage.memory import MemoryStore
 from rabbitlike.testing import FakeClock
-
 from tests.support import frames
 from tests.support.frames import Received, Typed, loose
 
@@ -207,8 +207,11 @@ class Pair:
 
     def settle(self) -> None:
         """Let the loop run until nothing is left to do."""
-        while any([client.wire.step() for client in self.clients]):
-            pass
+        busy = True
+        while busy:
+            busy = False
+            for client in list(self.clients):
+                busy |= client.wire.step()
 
 
 # ----------------------------------------------------------------------------------------------- the client
@@ -484,12 +487,14 @@ class Channel:
         method = self.expect(cls)
         assert isinstance(method, (commands.Basic.Deliver, commands.Basic.GetOk, commands.Basic.Return))
         item = self.client.take(self.number)
-        assert item is not None and isinstance(item.frame, header.ContentHeader), f"no content header but {item!r}"
-        assert item.frame.class_id == 60 and item.frame.weight == 0
+        assert item is not None, f"no content header; {self.client}"
+        assert isinstance(item.frame, header.ContentHeader), f"no content header but {item!r}"
+        assert (item.frame.class_id, item.frame.weight) == (60, 0)
         content, bodies, size = bytearray(), 0, item.frame.body_size
         while len(content) < size:
             part = self.client.take(self.number)
-            assert part is not None and isinstance(part.frame, body.ContentBody), f"no content body but {part!r}"
+            assert part is not None, f"{size - len(content)} octets of body are missing; {self.client}"
+            assert isinstance(part.frame, body.ContentBody), f"no content body but {part!r}"
             content += part.payload
             bodies += 1
         assert len(content) == size, f"{len(content)} octets of body announced as {size}"
