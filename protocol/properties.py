@@ -73,7 +73,7 @@ KIND_SIZES = _kind_sizes()
 
 
 def is_whole(p: bytes, at: int, end: int, with_keys: bool, depth: int) -> bool:
-    """Whether `p[at:end]` is the inside of a table or an array: the answer decoding it would give, without the objects."""
+    """Whether `p[at:end]` is the inside of a table or an array: as decoding it would say, without the objects."""
     while at < end:
         if with_keys:
             at += 1 + p[at]

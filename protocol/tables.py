@@ -14,7 +14,7 @@ from typing import Final, Self, TypeAlias
 
 from rabbitlike.protocol.errors import AmqpError, frame_error
 
-Value: TypeAlias = "None | bool | int | float | Decimal | str | bytes | list[Value] | dict[str, Value]"
+Value: TypeAlias = "bool | int | float | Decimal | str | bytes | list[Value] | dict[str, Value] | None"
 
 # Deeper than any sane client nests; keeps a table bomb from exhausting the stack.
 MAX_DEPTH: Final = 64
