@@ -1,0 +1,190 @@
+"""Turns the hot modules into C extensions: plain Python beside a `.pxd` of the same name, which alone speaks of C.
+
+One source, two speeds: without a compiler, or with RABBITLIKE_PURE=1, nothing is built and the same source runs as is.
+A module is built when it stands in HOT and has its `.pxd`; it is built again only when something it is made of changed.
+Read at build time by setup.py and by tests/conftest.py, never by the broker.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import sysconfig
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from setuptools import Extension
+    from setuptools.command.build_ext import build_ext
+else:
+    try:
+        from setuptools import Extension
+        from setuptools.command.build_ext import build_ext
+    except ImportError:  # reading what is stale needs no setuptools
+        build_ext = object
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
+
+#: What stands on the way of a message. `protocol.octets` is missing on purpose: its `.pxd` holds the C twins of its
+#: functions, which are cimported into the modules below; compiled itself it would only hide them.
+HOT = (
+    "rabbitlike.protocol.frames",
+    "rabbitlike.protocol.content",
+    "rabbitlike.protocol.properties",
+    "rabbitlike.broker.message",
+    "rabbitlike.broker.ports",
+    "rabbitlike.broker.turn",
+    "rabbitlike.broker.queues.ready",
+    "rabbitlike.broker.queues.consumers",
+    "rabbitlike.broker.queues.queue",
+    "rabbitlike.session.unacked",
+    "rabbitlike.session.confirms",
+    "rabbitlike.session.channel",
+    "rabbitlike.session.connection",
+)
+
+DIRECTIVES = {
+    "language_level": 3,
+    # The `.py` stays ordinary Python: its annotations are for mypy and the reader.
+    "annotation_typing": False,
+    "binding": False,
+    # Every index into a buffer is checked against its length by the code itself, once per frame, not once per octet.
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "nonecheck": False,
+    "cdivision": True,
+}
+
+_CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport\s+(.+)|cimport\s+([\w., ]+))", re.MULTILINE)
+
+
+def path_of(name: str, suffix: str) -> Path:
+    """Where a module's file of this kind stands (or would), with or without the links."""
+    parts = name.split(".")
+    linked = ROOT.joinpath(*parts).with_name(parts[-1] + suffix)
+    return linked if linked.parent.exists() else ROOT.joinpath(*parts[1:]).with_name(parts[-1] + suffix)
+
+
+def hot_modules() -> list[str]:
+    """The modules that are compiled in this tree."""
+    return [name for name in HOT if path_of(name, ".pxd").exists() and path_of(name, ".py").exists()]
+
+
+def made_of(name: str) -> set[Path]:
+    """All files whose change makes the built module stale: its own two, and every `.pxd` it cimports in the end."""
+    found = {Path(__file__).resolve(), path_of(name, ".py")}
+    waiting = [name]
+    while waiting:
+        pxd = path_of(waiting.pop(), ".pxd")
+        if pxd not in found and pxd.exists():
+            found.add(pxd)
+            waiting.extend(_cimported(pxd.read_text()))
+    return found
+
+
+def _cimported(text: str) -> Iterator[str]:
+    for source, names, plain in _CIMPORT.findall(text):
+        if source:
+            yield source
+            yield from (f"{source}.{name}" for name in re.findall(r"\w+", names))
+        yield from re.findall(r"[\w.]+", plain)
+
+
+def is_stale(name: str, built: Path) -> bool:
+    """Whether `built` is missing or older than anything it is made of."""
+    if not built.exists():
+        return True
+    built_at = built.stat().st_mtime_ns
+    return any(file.stat().st_mtime_ns > built_at for file in made_of(name))
+
+
+def stale_modules() -> list[str]:
+    """Modules that would run an old `.so` although their source has changed. One never built is not stale but pure."""
+    return [name for name in HOT if (so := path_of(name, SUFFIX)).exists() and is_stale(name, so)]
+
+
+def built_modules() -> list[str]:
+    """Modules that run as C extensions in this tree."""
+    return [name for name in HOT if path_of(name, SUFFIX).exists()]
+
+
+def why_pure() -> str | None:
+    """Why nothing can or shall be compiled here; None when it can."""
+    if os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0"):
+        return "RABBITLIKE_PURE is set"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler ('{compiler}'; install gcc)"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "Python.h is missing (install python3-dev)"
+    try:
+        import Cython  # noqa: F401
+    except ImportError:
+        return "Cython is not installed"
+    return None
+
+
+def extensions() -> "list[Extension]":
+    """What setup() is to build; nothing, and one line that says so, when this is to be the pure build."""
+    if reason := why_pure():
+        print(f"rabbitlike: building no C extensions, the broker will run slower: {reason}", file=sys.stderr)
+        return []
+    flags = ["-O3", "-g0", "-Wno-unreachable-code"]
+    return [Extension(name, [f"{name.replace('.', '/')}.py"], extra_compile_args=flags) for name in hot_modules()]
+
+
+class BuildHotPath(build_ext):
+    """Runs Cython over a staged copy of the sources, then the C compiler over what comes out."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
+    def run(self) -> None:
+        in_tree = bool(self.inplace)
+        if in_tree and not self.force:
+            self.extensions = [ext for ext in self.extensions if is_stale(ext.name, path_of(ext.name, SUFFIX))]
+        started_at = time.time()
+        super().run()
+        if in_tree:  # a source edited while it was being compiled must count as newer than what came out
+            for ext in self.extensions:
+                os.utime(path_of(ext.name, SUFFIX), (started_at, started_at))
+
+    def build_extensions(self) -> None:
+        self._cythonize()
+        super().build_extensions()
+
+    def _cythonize(self) -> None:
+        """Staging gives Cython the tree as it is imported, whether or not the links came along, and keeps `.c` out."""
+        from Cython.Build import cythonize
+
+        stage = Path(self.build_temp, "hot").resolve()
+        shutil.rmtree(stage, ignore_errors=True)
+        _stage(stage, self.distribution.packages or ())
+        names = [ext.name for ext in self.extensions]
+        print(f"compiling {', '.join(names)}")
+        here = Path.cwd()
+        os.chdir(stage)  # so that tracebacks name rabbitlike/…, not the staging folder
+        try:
+            made = cythonize(
+                self.extensions, compiler_directives=DIRECTIVES, force=True, nthreads=os.cpu_count() or 1, quiet=True
+            )
+        finally:
+            os.chdir(here)
+        sources = {ext.name: ext.sources for ext in made}
+        for ext in self.extensions:
+            ext.sources = [str(stage / source) for source in sources[ext.name]]
+
+
+def _stage(stage: Path, packages: Iterable[str]) -> None:
+    for package in packages:
+        source = path_of(f"{package}.__init__", ".py").parent
+        target = stage.joinpath(*package.split("."))
+        target.mkdir(parents=True, exist_ok=True)
+        for file in (*source.glob("*.py"), *source.glob("*.pxd")):
+            shutil.copy2(file, target)
