@@ -1,0 +1,406 @@
+"""What a queue was declared with: its arguments checked, read into QueueSettings and compared on redeclare.
+
+parity: checks run in RabbitMQ 3.13's order and say its words. Where its versions differ the one that accepts wins;
+arguments nobody knows are accepted and ignored. Pure: nothing here touches a queue.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, Protocol
+
+from rabbitlike.protocol.errors import AmqpError, precondition_failed
+from rabbitlike.protocol.tables import Table, Value, kind_name, same_value
+
+QueueType = Literal["classic", "quorum"]
+DeadLetterStrategy = Literal["at-most-once", "at-least-once"]
+
+TEN_YEARS_MS: Final = 315_360_000_000
+MAX_PRIORITY: Final = 255
+DEFAULT_LEVELS: Final = 10
+QUORUM_DEFAULT_PRIORITY: Final = 4
+QUORUM_DELIVERY_LIMIT: Final = 20
+
+
+class Overflow(Enum):
+    """What gives way when a queue is at its length limit."""
+
+    DROP_HEAD = "drop-head"
+    REJECT_PUBLISH = "reject-publish"
+    REJECT_PUBLISH_DLX = "reject-publish-dlx"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """A queue's arguments, read; None where the queue has no such limit."""
+
+    queue_type: QueueType = "classic"
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    max_length: int | None = None
+    max_length_bytes: int | None = None
+    overflow: Overflow = Overflow.DROP_HEAD
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    dead_letter_strategy: DeadLetterStrategy = "at-most-once"
+    levels: int = DEFAULT_LEVELS
+    default_priority: int = 0
+    single_active_consumer: bool = False
+    delivery_limit: int | None = None
+    consumer_timeout_ms: int | None = None
+
+
+# A check looks at one argument that is present and says why it is refused, as an Erlang term, or None.
+Check = Callable[[Table, str], str | None]
+
+_INTEGER_KINDS: Final = frozenset("bBsuIilL")
+
+
+def _quoted(text: str) -> str:
+    """An Erlang string as its pretty printer shows it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _type_name(arguments: Table, key: str) -> str:
+    return kind_name(arguments.kind(key))
+
+
+def _unacceptable(arguments: Table, key: str) -> str:
+    return f"{{unacceptable_type,{_type_name(arguments, key)}}}"
+
+
+def _integer(arguments: Table, key: str) -> str | None:
+    if arguments.kind(key) in _INTEGER_KINDS:
+        return None
+    return _quoted(f"expected integer, got {_type_name(arguments, key)}")
+
+
+def _not_negative(arguments: Table, key: str) -> str | None:
+    refusal = _integer(arguments, key)
+    if refusal is None and _int(arguments, key) < 0:
+        return f"{{value_negative,{_int(arguments, key)}}}"
+    return refusal
+
+
+def _above_zero(arguments: Table, key: str) -> str | None:
+    refusal = _not_negative(arguments, key)
+    if refusal is None and arguments[key] == 0:
+        return "{value_zero,0}"
+    return refusal
+
+
+def _duration(arguments: Table, key: str) -> str | None:
+    refusal = _not_negative(arguments, key)
+    if refusal is None and _int(arguments, key) > TEN_YEARS_MS:
+        return f"{{value_too_large,{_int(arguments, key)}}}"
+    return refusal
+
+
+def _duration_above_zero(arguments: Table, key: str) -> str | None:
+    return _above_zero(arguments, key) or _duration(arguments, key)
+
+
+def _highest_priority(arguments: Table, key: str) -> str | None:
+    refusal = _not_negative(arguments, key)
+    if refusal is None and _int(arguments, key) > MAX_PRIORITY:
+        return f"{{max_value_exceeded,{_int(arguments, key)}}}"
+    return refusal
+
+
+def _boolean(arguments: Table, key: str) -> str | None:
+    return None if arguments.kind(key) == "t" else _unacceptable(arguments, key)
+
+
+def _string(arguments: Table, key: str) -> str | None:
+    return None if arguments.kind(key) == "S" else _unacceptable(arguments, key)
+
+
+def _one_of(words: tuple[str, ...], refusal: str) -> Check:
+    """A string out of a few; `refusal` may show the word that is not among them as {}."""
+
+    def check(arguments: Table, key: str) -> str | None:
+        wrong_type = _string(arguments, key)
+        if wrong_type is None and arguments[key] not in words:
+            return refusal.replace("{}", _quoted(str(arguments[key]))[1:-1])
+        return wrong_type
+
+    return check
+
+
+def _dead_letter_routing_key(arguments: Table, key: str) -> str | None:
+    refusal = _string(arguments, key)
+    if refusal is None and "x-dead-letter-exchange" not in arguments:
+        return "routing_key_but_no_dlx_defined"
+    return refusal
+
+
+def _queue_version(arguments: Table, key: str) -> str | None:
+    refusal = _not_negative(arguments, key)
+    if refusal is None and arguments[key] not in (1, 2):
+        return _quoted(f"unsupported queue version '{_int(arguments, key)}'")
+    return refusal
+
+
+_CHECKS: Final[Mapping[str, Check]] = {
+    "x-expires": _duration_above_zero,
+    "x-message-ttl": _duration,
+    "x-dead-letter-exchange": _string,
+    "x-dead-letter-routing-key": _dead_letter_routing_key,
+    "x-dead-letter-strategy": _one_of(("at-most-once", "at-least-once"), "invalid_dlx_strategy"),
+    "x-max-length": _not_negative,
+    "x-max-length-bytes": _not_negative,
+    "x-max-in-memory-length": _not_negative,
+    "x-max-in-memory-bytes": _not_negative,
+    "x-max-priority": _highest_priority,
+    "x-overflow": _one_of(tuple(kind.value for kind in Overflow), "invalid_overflow"),
+    "x-queue-mode": _one_of(("default", "lazy"), "\"unsupported queue mode '{}'\""),
+    "x-queue-version": _queue_version,
+    "x-single-active-consumer": _boolean,
+    "x-consumer-timeout": _not_negative,
+    # Streams are not served yet and get the answer any type unknown to the broker gets.
+    "x-queue-type": _one_of(("classic", "quorum"), "\"unsupported queue type '{}'\""),
+    "x-quorum-initial-group-size": _above_zero,
+    "x-delivery-limit": _integer,
+    "x-queue-leader-locator": _one_of(
+        ("client-local", "balanced", "random", "least-leaders"), "invalid_queue_locator_arg"
+    ),
+}
+
+# Which arguments each type takes, in the order a redeclare compares them.
+# parity: RabbitMQ's classic queues refuse x-delivery-limit (and before 4.0 the leader locator); here they take both.
+_TAKEN: Final[Mapping[QueueType, tuple[str, ...]]] = {
+    "classic": (
+        "x-expires",
+        "x-message-ttl",
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-overflow",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-queue-master-locator",
+        "x-queue-leader-locator",
+        "x-delivery-limit",
+    ),
+    "quorum": (
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-dead-letter-strategy",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+        "x-overflow",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-quorum-initial-group-size",
+        "x-delivery-limit",
+        "x-message-ttl",
+        "x-queue-leader-locator",
+    ),
+}
+_STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
+_TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
+
+# Texts name the type by RabbitMQ's module.
+_MODULES: Final[Mapping[QueueType, str]] = {"classic": "rabbit_classic_queue", "quorum": "rabbit_quorum_queue"}
+
+
+def parse(
+    arguments: Table, *, queue: str, vhost: str, durable: bool, exclusive: bool, auto_delete: bool
+) -> QueueSettings:
+    """Check a new queue's arguments and flags, and read them. Raises 406."""
+    place = _place(queue, vhost)
+    dead_letter_exchange(arguments, queue=queue, vhost=vhost)
+    _require(arguments, "x-queue-type", place)
+    queue_type = queue_type_of(arguments)
+    for key in _CHECKS:
+        if key in arguments and (key not in _TYPED or key in _TAKEN[queue_type]):
+            _require(arguments, key, place)
+    for key in arguments:
+        if key in _TYPED and key not in _TAKEN[queue_type]:
+            raise precondition_failed(f"invalid arg '{key}' for {place} of queue type {_MODULES[queue_type]}")
+    if queue_type == "quorum":
+        _check_quorum_flags(place, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
+    return _read(arguments, queue_type)
+
+
+def queue_type_of(arguments: Table) -> QueueType:
+    """The type a declaration asks for; classic unless it says otherwise."""
+    return "quorum" if arguments.get("x-queue-type") == "quorum" else "classic"
+
+
+def check_server_named(arguments: Table) -> None:
+    """Only classic queues may leave their name to the broker. Raises 406."""
+    if queue_type_of(arguments) == "quorum":
+        raise precondition_failed(f"Cannot declare a server-named queue for type {_MODULES['quorum']}")
+
+
+def dead_letter_exchange(arguments: Table, *, queue: str, vhost: str) -> str | None:
+    """The DLX a declaration names: permission on it is needed before anything else is checked. Raises 406."""
+    key = "x-dead-letter-exchange"
+    if key not in arguments:
+        return None
+    if arguments.kind(key) != "S":
+        raise precondition_failed(
+            f"invalid type '{_type_name(arguments, key)}' for arg '{key}' in {_place(queue, vhost)}"
+        )
+    return str(arguments[key])
+
+
+def consumer_priority(arguments: Table, *, queue: str, vhost: str) -> int:
+    """The x-priority of a basic.consume: any integer, 0 when absent. Raises 406."""
+    if "x-priority" not in arguments:
+        return 0
+    refusal = _integer(arguments, "x-priority")
+    if refusal is not None:
+        raise _invalid("x-priority", _place(queue, vhost), refusal)
+    return _int(arguments, "x-priority")
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class Declared(Protocol):
+    """What a redeclare is compared with: the part of a queue seen from here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def vhost(self) -> Named: ...
+    @property
+    def durable(self) -> bool: ...
+    @property
+    def auto_delete(self) -> bool: ...
+    @property
+    def arguments(self) -> Table: ...
+    @property
+    def settings(self) -> QueueSettings: ...
+
+
+def check_equivalent(
+    queue: Declared, *, durable: bool, auto_delete: bool, arguments: Table, queue_type: QueueType | None = None
+) -> None:
+    """Refuse a redeclare that says something else than the queue's declaration did. Raises 406.
+
+    Exclusiveness is the caller's to check, first: it is about access, not equality. `queue_type` picks whose
+    arguments are compared; by default the queue's own.
+    """
+    place = _place(queue.name, queue.vhost.name)
+    if durable != queue.durable:
+        raise _inequivalent("durable", place, _flag(durable), _flag(queue.durable))
+    if auto_delete != queue.auto_delete:
+        raise _inequivalent("auto_delete", place, _flag(auto_delete), _flag(queue.auto_delete))
+    for key in _TAKEN[queue_type or queue.settings.queue_type]:
+        _check_same(key, place, arguments, queue.arguments)
+
+
+def _check_same(key: str, place: str, received: Table, current: Table) -> None:
+    if key in received and key in current:
+        if not same_value(received[key], current[key]):
+            # parity: types are told only when one side has nothing.
+            raise _inequivalent(key, place, f"'{_shown(received[key])}'", f"'{_shown(current[key])}'")
+    elif key in received or key in current:
+        if key == "x-queue-type" and "classic" in (received.get(key), current.get(key)):
+            return  # parity: saying classic is saying nothing
+        raise _inequivalent(key, place, _told(received, key), _told(current, key))
+
+
+def _inequivalent(key: str, place: str, received: str, current: str) -> AmqpError:
+    return precondition_failed(f"inequivalent arg '{key}' for {place}: received {received} but current is {current}")
+
+
+def _told(arguments: Table, key: str) -> str:
+    if key not in arguments:
+        return "none"
+    return f"the value '{_shown(arguments[key])}' of type '{_type_name(arguments, key)}'"
+
+
+def _flag(value: bool) -> str:
+    return "'true'" if value else "'false'"
+
+
+def _shown(value: Value) -> str:
+    """A value as RabbitMQ's texts show it."""
+    if value is None:
+        return "undefined"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _place(queue: str, vhost: str) -> str:
+    return f"queue '{queue}' in vhost '{vhost}'"
+
+
+def _invalid(key: str, place: str, refusal: str) -> AmqpError:
+    return precondition_failed(f"invalid arg '{key}' for {place}: {refusal}")
+
+
+def _require(arguments: Table, key: str, place: str) -> None:
+    if key in arguments:
+        refusal = _CHECKS[key](arguments, key)
+        if refusal is not None:
+            raise _invalid(key, place, refusal)
+
+
+def _check_quorum_flags(place: str, *, durable: bool, exclusive: bool, auto_delete: bool) -> None:
+    if auto_delete:
+        raise precondition_failed(f"invalid property 'auto-delete' for {place}")
+    if exclusive:
+        raise precondition_failed(f"invalid property 'exclusive-owner' for {place}")
+    if not durable:
+        raise precondition_failed(f"invalid property 'non-durable' for {place}")
+
+
+def _int(arguments: Table, key: str) -> int:
+    """An argument that has been checked to be an integer."""
+    value = arguments[key]
+    assert isinstance(value, int)
+    return value
+
+
+def _optional_int(arguments: Table, key: str) -> int | None:
+    return _int(arguments, key) if key in arguments else None
+
+
+def _optional_string(arguments: Table, key: str) -> str | None:
+    return str(arguments[key]) if key in arguments else None
+
+
+def _read(arguments: Table, queue_type: QueueType) -> QueueSettings:
+    """Read arguments that have passed their checks."""
+    quorum = queue_type == "quorum"
+    overflow = Overflow(arguments.get("x-overflow", Overflow.DROP_HEAD.value))
+    if quorum and overflow is Overflow.REJECT_PUBLISH_DLX:
+        overflow = Overflow.DROP_HEAD  # parity: quorum queues take the word and fall back to their default
+    at_least_once = arguments.get("x-dead-letter-strategy") == "at-least-once" and overflow is Overflow.REJECT_PUBLISH
+    limit = _optional_int(arguments, "x-delivery-limit")
+    if limit is None and quorum:
+        limit = QUORUM_DELIVERY_LIMIT
+    elif limit is not None and limit < 0:
+        limit = None  # parity: -1 lifts the limit (RabbitMQ 4)
+    highest = _optional_int(arguments, "x-max-priority")
+    return QueueSettings(
+        queue_type=queue_type,
+        message_ttl_ms=_optional_int(arguments, "x-message-ttl"),
+        expires_ms=_optional_int(arguments, "x-expires"),
+        max_length=_optional_int(arguments, "x-max-length"),
+        max_length_bytes=_optional_int(arguments, "x-max-length-bytes"),
+        overflow=overflow,
+        dead_letter_exchange=_optional_string(arguments, "x-dead-letter-exchange"),
+        dead_letter_routing_key=_optional_string(arguments, "x-dead-letter-routing-key"),
+        dead_letter_strategy="at-least-once" if at_least_once else "at-most-once",
+        levels=DEFAULT_LEVELS if highest is None else highest + 1,
+        default_priority=QUORUM_DEFAULT_PRIORITY if quorum else 0,
+        single_active_consumer=arguments.get("x-single-active-consumer") is True,
+        delivery_limit=limit,
+        consumer_timeout_ms=_optional_int(arguments, "x-consumer-timeout"),
+    )
