@@ -1,0 +1,62 @@
+"""A binding: from a source exchange to a queue or another exchange.
+
+Two bindings are one when source, destination, key and arguments agree, whatever the order of the arguments (and the
+width of their integers). A binding never changes; bindings of a deleted end are removed by the vhost.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass, field
+from hashlib import md5
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote_plus
+
+from rabbitlike.broker.exchanges.exchange import Exchange
+from rabbitlike.broker.exchanges.values import comparable_table
+from rabbitlike.protocol.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from rabbitlike.broker.exchanges.exchange import Destination
+
+    #: Source name, destination, routing key, arguments. The destination stands for its own kind and name.
+    Identity: TypeAlias = tuple[str, Destination, str, tuple[tuple[str, Hashable], ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    source: str
+    destination: Destination
+    routing_key: str
+    arguments: Table = field(default_factory=Table)
+    identity: Identity = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        identity = (self.source, self.destination, self.routing_key, comparable_table(self.arguments))
+        object.__setattr__(self, "identity", identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Binding) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    @property
+    def destination_type(self) -> str:
+        return "exchange" if isinstance(self.destination, Exchange) else "queue"
+
+    @property
+    def properties_key(self) -> str:
+        """What tells this binding from the others between the same two ends, as the HTTP API spells it in URLs."""
+        key = _quote(self.routing_key)
+        if not self.arguments:
+            return key or "~"
+        octets = repr(self.identity[3]).encode("utf-8", "surrogateescape")
+        digest = urlsafe_b64encode(md5(octets, usedforsecurity=False).digest())
+        return f"{key}~{digest.rstrip(b'=').decode()}"
+
+
+def _quote(text: str) -> str:
+    return quote_plus(text, safe="", errors="surrogateescape").replace("~", "%7E")

@@ -1,0 +1,31 @@
+"""Exchanges: a message and its keys go in, queues and further exchanges come out. One file per kind, one contract."""
+
+from typing import Final
+
+from rabbitlike.broker.exchanges.consistent_hash import ConsistentHashExchange
+from rabbitlike.broker.exchanges.default import DefaultExchange
+from rabbitlike.broker.exchanges.direct import DirectExchange
+from rabbitlike.broker.exchanges.exchange import Exchange
+from rabbitlike.broker.exchanges.fanout import FanoutExchange
+from rabbitlike.broker.exchanges.headers import HeadersExchange
+from rabbitlike.broker.exchanges.modulus_hash import ModulusHashExchange
+from rabbitlike.broker.exchanges.random import RandomExchange
+from rabbitlike.broker.exchanges.recent_history import RecentHistoryExchange
+from rabbitlike.broker.exchanges.topic import TopicExchange
+
+#: Every kind a client may declare, by the type name of exchange.declare.
+KINDS: Final[dict[str, type[Exchange]]] = {
+    cls.kind: cls
+    for cls in (
+        DirectExchange,
+        FanoutExchange,
+        TopicExchange,
+        HeadersExchange,
+        ConsistentHashExchange,
+        ModulusHashExchange,
+        RandomExchange,
+        RecentHistoryExchange,
+    )
+}
+
+__all__ = ["KINDS", "DefaultExchange", "Exchange"]

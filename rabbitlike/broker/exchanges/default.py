@@ -1,0 +1,38 @@
+"""The default exchange: every queue is bound to it by its own name, and nothing else ever is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.exchanges.exchange import Exchange
+from rabbitlike.protocol.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rabbitlike.broker.bindings import Binding
+    from rabbitlike.broker.exchanges.exchange import Destination
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.protocol.properties import Properties
+
+
+class DefaultExchange(Exchange):
+    """Looks straight into the vhost's queues, so declaring a queue costs no binding."""
+
+    __slots__ = ("_queues",)
+
+    # parity: clients and the HTTP API see it as a direct exchange.
+    kind = "direct"
+
+    def __init__(self, vhost: str, queues: Mapping[str, Queue]) -> None:
+        super().__init__("", vhost, durable=True, auto_delete=False, internal=False, arguments=Table())
+        self._queues = queues
+
+    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+        queue = self._queues.get(routing_key)
+        return () if queue is None else (queue,)
+
+    def _index(self, binding: Binding) -> None:
+        raise AssertionError("nothing can be bound to the default exchange")
+
+    _unindex = _index

@@ -1,0 +1,195 @@
+"""What every kind of exchange has and must keep.
+
+A kind indexes its bindings so that `match` never looks at all of them without need. `match` may name a destination
+twice and may answer with a live index: the caller copies what it keeps. An exchange knows nothing of the vhost's other
+exchanges.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+
+from rabbitlike.broker.exchanges.values import shown
+from rabbitlike.protocol.errors import AmqpError, precondition_failed
+from rabbitlike.protocol.tables import kind_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from rabbitlike.broker.bindings import Binding, Identity
+    from rabbitlike.broker.message import Message
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.protocol.properties import Properties
+    from rabbitlike.protocol.tables import Table
+
+    Destination: TypeAlias = Queue | "Exchange"
+    #: Destinations in binding order, each with the number of bindings that lead to it.
+    Counts: TypeAlias = dict[Destination, int]
+
+D = TypeVar("D")
+
+#: The argument that names the alternate exchange: RabbitMQ's spelling, then LavinMQ's.
+ALTERNATE: Final = ("alternate-exchange", "x-alternate-exchange")
+
+
+class Exchange:
+    """Base of all kinds: identity, the bindings that leave it, and the default answers of the contract."""
+
+    __slots__ = (
+        "_bindings",
+        "alternate",
+        "arguments",
+        "auto_delete",
+        "downstream",
+        "durable",
+        "internal",
+        "name",
+        "vhost",
+    )
+
+    kind: ClassVar[str]
+    #: Whether CC and BCC keys are matched as well. False where one look decides, whatever the keys.
+    every_key: ClassVar[bool] = True
+    #: Whether `remember` wants to see each message that passes.
+    remembers: ClassVar[bool] = False
+
+    def __init__(
+        self, name: str, vhost: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Table
+    ) -> None:
+        self.name = name
+        self.vhost = vhost
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments = arguments
+        self.alternate = self._alternate()
+        self._bindings: dict[Identity, Binding] = {}
+        #: Exchanges among the destinations, with the number of bindings to each.
+        self.downstream: dict[Exchange, int] = {}
+        self._prepare()
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} exchange {self.name!r} in vhost {self.vhost!r}>"
+
+    def __str__(self) -> str:
+        """As RabbitMQ's error texts name it."""
+        return f"exchange '{self.name}' in vhost '{self.vhost}'"
+
+    def _alternate(self) -> str | None:
+        for argument in ALTERNATE:
+            if argument in self.arguments:
+                name = self.arguments[argument]
+                if not isinstance(name, str):
+                    kind = kind_name(self.arguments.kind(argument))
+                    raise precondition_failed(f"invalid type '{kind}' for arg '{argument}' in {self}")
+                return name
+        return None
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether the routing key alone decides where a message goes."""
+        return True
+
+    @property
+    def bindings(self) -> Collection[Binding]:
+        """All bindings that leave this exchange, oldest first."""
+        return self._bindings.values()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any binding leaves this exchange."""
+        return bool(self._bindings)
+
+    def check_equivalent(
+        self, *, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
+    ) -> None:
+        """Raise 406 when a redeclare says something else than the declaration did."""
+        self._check_same("type", kind, self.kind)
+        self._check_same("durable", _flag(durable), _flag(self.durable))
+        self._check_same("auto_delete", _flag(auto_delete), _flag(self.auto_delete))
+        self._check_same("internal", _flag(internal), _flag(self.internal))
+        # parity: of the arguments only the alternate is compared.
+        for argument in ALTERNATE:
+            if argument in arguments and argument in self.arguments:
+                self._check_same(argument, shown(arguments[argument]), shown(self.arguments[argument]))
+            elif argument in arguments or argument in self.arguments:
+                raise self._inequivalent(argument, _told(arguments, argument), _told(self.arguments, argument))
+
+    def _check_same(self, what: str, received: str, current: str) -> None:
+        if received != current:
+            raise self._inequivalent(what, f"'{received}'", f"'{current}'")
+
+    def _inequivalent(self, what: str, received: str, current: str) -> AmqpError:
+        return precondition_failed(
+            f"inequivalent arg '{what}' for {self}: received {received} but current is {current}"
+        )
+
+    def check_arguments(self) -> None:
+        """Raise 406 for arguments this kind cannot be declared with."""
+
+    def check_binding(self, binding: Binding) -> None:
+        """Raise 406 for a binding this kind cannot have."""
+
+    def add(self, binding: Binding) -> bool:
+        """Take a binding in; False when it is there already."""
+        if binding.identity in self._bindings:
+            return False
+        self._bindings[binding.identity] = binding
+        if isinstance(binding.destination, Exchange):
+            include(self.downstream, binding.destination)
+        self._index(binding)
+        return True
+
+    def remove(self, binding: Binding) -> Binding | None:
+        """Drop the binding equal to this one and give it back; None when there is none."""
+        known = self._bindings.pop(binding.identity, None)
+        if known is not None:
+            if isinstance(known.destination, Exchange):
+                exclude(self.downstream, known.destination)
+            self._unindex(known)
+        return known
+
+    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+        """Where a message with this key and these properties goes."""
+        raise NotImplementedError
+
+    def remember(self, message: Message, properties: Properties) -> None:
+        """See a message that passes through; called only where `remembers` says so."""
+
+    def bound(self, binding: Binding, deliver: Callable[[Destination, Message], None]) -> None:
+        """Called once a new binding stands; what its destination shall get at once goes to `deliver`."""
+
+    def _prepare(self) -> None:
+        """Build the empty index; called once, when everything above stands."""
+
+    def _index(self, binding: Binding) -> None:
+        """Make `match` see a binding that was not there before."""
+        raise NotImplementedError
+
+    def _unindex(self, binding: Binding) -> None:
+        """Make `match` forget a binding it was shown by `_index`."""
+        raise NotImplementedError
+
+
+def include(counts: dict[D, int], destination: D) -> None:
+    """One more binding leads to `destination`."""
+    counts[destination] = counts.get(destination, 0) + 1
+
+
+def exclude(counts: dict[D, int], destination: D) -> None:
+    """One binding less leads to `destination`."""
+    left = counts[destination] - 1
+    if left:
+        counts[destination] = left
+    else:
+        del counts[destination]
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _told(arguments: Table, key: str) -> str:
+    if key not in arguments:
+        return "none"
+    return f"the value '{shown(arguments[key])}' of type '{kind_name(arguments.kind(key))}'"

@@ -1,0 +1,353 @@
+"""A virtual host: its exchanges, queues and the bindings between them, and the verbs that change them.
+
+Errors are RabbitMQ's, word for word. Permissions are the session's to check, first. `generation` grows with every
+change that could alter a route. Every binding stands in two indexes, by source (in the exchange) and by destination
+(here), so that no verb ever looks through bindings that are not its own.
+"""
+
+from __future__ import annotations
+
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.broker import router
+from rabbitlike.broker.bindings import Binding
+from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
+from rabbitlike.broker.message import Message, routing_key_of
+from rabbitlike.broker.queues.arguments import QueueSettings, check_equivalent, check_server_named, parse
+from rabbitlike.broker.queues.burial import copied_keys
+from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rabbitlike.broker.broker import Broker
+    from rabbitlike.broker.exchanges.exchange import Destination
+
+RESERVED: Final = "amq."
+SERVER_NAMED: Final = "amq.gen-"
+
+#: Name, type and whether it is internal, of what stands in a new vhost beside the default exchange.
+PREDECLARED: Final = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+
+# What a declaration without arguments comes to: thousands of queues share it.
+_PLAIN: Final = QueueSettings()
+
+
+class Vhost:
+    """One vhost of a broker. Queues and exchanges are looked up by name in plain dicts, which only the verbs change."""
+
+    __slots__ = ("_incoming", "_owned", "broker", "exchanges", "generation", "max_queues", "name", "queues")
+
+    def __init__(self, name: str, broker: Broker) -> None:
+        self.name = name
+        self.broker = broker
+        #: Grows with every change of exchanges, queues or bindings; a route found earlier holds while it stands.
+        self.generation = 0
+        #: How many queues may be declared, None for no limit.
+        self.max_queues: int | None = None
+        self.queues: dict[str, Queue] = {}
+        self.exchanges: dict[str, Exchange] = {"": DefaultExchange(name, self.queues)}
+        for exchange, kind, internal in PREDECLARED:
+            self.exchanges[exchange] = KINDS[kind](
+                exchange, name, durable=True, auto_delete=False, internal=internal, arguments=Table()
+            )
+        #: Bindings by where they lead.
+        self._incoming: dict[Destination, dict[Binding, None]] = {}
+        #: Exclusive queues by their owner.
+        self._owned: dict[object, dict[Queue, None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<vhost {self.name!r}: {len(self.queues)} queues, {len(self.exchanges)} exchanges>"
+
+    # Looking up
+
+    def exchange(self, name: str) -> Exchange:
+        """The exchange, or 404."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise not_found(f"no exchange '{name}' in vhost '{self.name}'")
+        return exchange
+
+    def publish_target(self, name: str) -> Exchange:
+        """The exchange, if clients may publish to it: 404 or 403 otherwise."""
+        exchange = self.exchange(name)
+        if exchange.internal:
+            raise access_refused(f"cannot publish to internal {exchange}")
+        return exchange
+
+    def queue(self, name: str, owner: object | None = None) -> Queue:
+        """The queue, or 404, or 405 when it is exclusive to somebody else than `owner`."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise not_found(f"no queue '{name}' in vhost '{self.name}'")
+        if queue.owner is not None and queue.owner is not owner:
+            raise self._locked(queue)
+        return queue
+
+    def bindings_to(self, destination: Destination) -> Collection[Binding]:
+        """The bindings that lead to a queue or exchange, oldest first; not the default exchange's."""
+        return self._incoming.get(destination, {}).keys()
+
+    def route(
+        self, exchange: Exchange, keys: Sequence[str], properties: Properties, message: Message | None = None
+    ) -> list[Queue]:
+        """The queues a message published here goes to; see router.route."""
+        return router.route(exchange, keys, properties, self.exchanges, message)
+
+    # Exchanges
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        passive: bool = False,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table | None = None,
+    ) -> Exchange:
+        name = plain_name(name)
+        if passive:
+            refuse_default(name)
+            return self.exchange(name)
+        cls = KINDS.get(kind)
+        if cls is None:
+            raise precondition_failed(f"unknown exchange type '{kind}'")
+        refuse_default(name)
+        arguments = Table() if arguments is None else arguments
+        known = self.exchanges.get(name)
+        if known is not None:
+            known.check_equivalent(
+                kind=kind, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
+            )
+            return known
+        if name.startswith(RESERVED):
+            raise access_refused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+        exchange = cls(
+            name, self.name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
+        )
+        exchange.check_arguments()
+        self.exchanges[name] = exchange
+        self.generation += 1
+        return exchange
+
+    def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange; a missing one is as good as deleted."""
+        name = plain_name(name)
+        refuse_default(name)
+        if name.startswith(RESERVED):
+            raise access_refused(f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed")
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return
+        if if_unused and exchange.is_used:
+            raise precondition_failed(f"{exchange} in use")
+        self._remove_exchanges([exchange])
+
+    # Queues
+
+    def declare_queue(
+        self,
+        name: str,
+        *,
+        passive: bool = False,
+        durable: bool = False,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        arguments: Table | None = None,
+        owner: object | None = None,
+    ) -> Queue:
+        """The queue of this name, made if need be. `owner` is whoever asks, and owns an exclusive one."""
+        name = plain_name(name)
+        if passive:
+            queue = self.queue(name, owner)
+            queue.renew_lease()
+            return queue
+        arguments = Table() if arguments is None else arguments
+        # parity: an exclusive queue cannot outlive its connection, so it is never durable.
+        durable = durable and not exclusive
+        holder = owner if exclusive else None
+        if not name:
+            check_server_named(arguments)
+            name = SERVER_NAMED + token_urlsafe(16)
+        elif name.startswith(RESERVED):
+            raise access_refused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+        known = self.queues.get(name)
+        if known is not None:
+            if known.owner is not holder:
+                raise self._locked(known)
+            check_equivalent(known, durable=durable, auto_delete=auto_delete, arguments=arguments)
+            known.renew_lease()
+            return known
+        return self._create_queue(name, durable, auto_delete, holder, arguments)
+
+    def _create_queue(
+        self, name: str, durable: bool, auto_delete: bool, holder: object | None, arguments: Table
+    ) -> Queue:
+        if self.max_queues is not None and len(self.queues) >= self.max_queues:
+            raise precondition_failed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({self.max_queues}) is reached"
+            )
+        settings = _PLAIN
+        if arguments:
+            exclusive = holder is not None
+            settings = parse(
+                arguments, queue=name, vhost=self.name, durable=durable, exclusive=exclusive, auto_delete=auto_delete
+            )
+        queue = Queue(
+            name,
+            self,
+            durable=durable,
+            auto_delete=auto_delete,
+            owner=holder,
+            arguments=arguments,
+            settings=settings,
+        )
+        self.queues[name] = queue
+        if holder is not None:
+            self._owned.setdefault(holder, {})[queue] = None
+        self.generation += 1
+        return queue
+
+    def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue; how many ready messages went with it. One that is gone already had none."""
+        if self.queues.get(queue.name) is not queue:
+            return 0
+        if if_unused and queue.consumer_count:
+            raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
+        if if_empty and queue.message_count:
+            raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
+        count = queue.message_count
+        del self.queues[queue.name]
+        if queue.owner is not None:
+            self._disown(queue)
+        self.generation += 1
+        if queue in self._incoming:
+            self._remove_exchanges(self._release(queue))
+        # Last: its consumers are told, and may ask for this very queue again.
+        queue.delete()
+        return count
+
+    def remove_owner(self, owner: object) -> None:
+        """Delete the exclusive queues of an owner that is gone."""
+        for queue in list(self._owned.get(owner, ())):
+            self.delete_queue(queue)
+
+    def _disown(self, queue: Queue) -> None:
+        owned = self._owned[queue.owner]
+        del owned[queue]
+        if not owned:
+            del self._owned[queue.owner]
+
+    def _locked(self, queue: Queue) -> AmqpError:
+        return resource_locked(
+            f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{self.name}'. "
+            "It could be originally declared on another connection or the exclusive property value does not match "
+            "that of the original declaration."
+        )
+
+    # Bindings
+
+    def bind(self, source: str, destination: Destination, routing_key: str, arguments: Table | None = None) -> None:
+        """Bind; doing it twice is doing it once."""
+        source = plain_name(source)
+        refuse_default(source)
+        if isinstance(destination, Exchange):
+            refuse_default(destination.name)
+        exchange = self.exchange(source)
+        binding = Binding(source, destination, routing_key, Table() if arguments is None else arguments)
+        exchange.check_binding(binding)
+        if not exchange.add(binding):
+            return
+        self._incoming.setdefault(destination, {})[binding] = None
+        self.generation += 1
+        exchange.bound(binding, self._replay)
+
+    def unbind(
+        self, source: str, destination: Destination | None, routing_key: str, arguments: Table | None = None
+    ) -> None:
+        """Unbind; what is not bound, or lacks an end (None), is as good as unbound."""
+        source = plain_name(source)
+        refuse_default(source)
+        if isinstance(destination, Exchange):
+            refuse_default(destination.name)
+        exchange = self.exchanges.get(source)
+        if exchange is None or destination is None:
+            return
+        binding = exchange.remove(
+            Binding(source, destination, routing_key, Table() if arguments is None else arguments)
+        )
+        if binding is None:
+            return
+        self._forget(binding)
+        self.generation += 1
+        if exchange.auto_delete and not exchange.is_used:
+            self._remove_exchanges([exchange])
+
+    def _forget(self, binding: Binding) -> None:
+        """Take a binding that its source has dropped out of the index by destination."""
+        incoming = self._incoming[binding.destination]
+        del incoming[binding]
+        if not incoming:
+            del self._incoming[binding.destination]
+
+    def _release(self, destination: Destination) -> list[Exchange]:
+        """Remove all bindings that lead to a destination; gives the auto-delete exchanges that lost their last one."""
+        idle: list[Exchange] = []
+        for binding in self._incoming.pop(destination, ()):
+            source = self.exchanges[binding.source]
+            source.remove(binding)
+            if source.auto_delete and not source.is_used:
+                idle.append(source)
+        return idle
+
+    def _remove_exchanges(self, doomed: list[Exchange]) -> None:
+        """Remove exchanges, and on and on those that are left without a binding by it."""
+        for exchange in doomed:
+            for binding in list(exchange.bindings):
+                exchange.remove(binding)
+                self._forget(binding)
+            doomed += self._release(exchange)
+            del self.exchanges[exchange.name]
+            self.generation += 1
+
+    def _replay(self, destination: Destination, message: Message) -> None:
+        """Bring an earlier message to a destination bound just now."""
+        queues = [destination] if isinstance(destination, Queue) else []
+        properties = Properties(message.properties)
+        if isinstance(destination, Exchange):
+            keys = [routing_key_of(message.address), *copied_keys(properties)]
+            queues = self.route(destination, keys, properties, message)
+        now_ms = self.broker.turn.now_ms
+        for queue in queues:
+            copy = Message(
+                message.address, message.properties, message.body, message.persistent, message.priority, now_ms
+            )
+            if properties.expiration_ms >= 0:
+                copy.expires_at_ms = now_ms + properties.expiration_ms
+            queue.enqueue(copy)
+
+
+def plain_name(name: str) -> str:
+    """A name as it counts. parity: line ends in it are dropped."""
+    if "\n" in name or "\r" in name:
+        return name.replace("\n", "").replace("\r", "")
+    return name
+
+
+def refuse_default(name: str) -> None:
+    """403 when the name is that of the default exchange, which nobody may declare, delete, bind or unbind."""
+    if not name:
+        raise access_refused("operation not permitted on the default exchange")
