@@ -41,8 +41,10 @@ HOT = (
     "rabbitlike.broker.queues.ready",
     "rabbitlike.broker.queues.consumers",
     "rabbitlike.broker.queues.queue",
+    "rabbitlike.session.outlet",
     "rabbitlike.session.unacked",
     "rabbitlike.session.confirms",
+    "rabbitlike.session.consumer",
     "rabbitlike.session.channel",
     "rabbitlike.session.connection",
 )
@@ -140,6 +142,9 @@ def extensions() -> "list[Extension]":
 
 class BuildHotPath(build_ext):
     """Runs Cython over a staged copy of the sources, then the C compiler over what comes out."""
+
+    parallel: int | None
+    extensions: "list[Extension]"
 
     def finalize_options(self) -> None:
         super().finalize_options()
