@@ -210,11 +210,15 @@ _TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
 # Texts name the type by RabbitMQ's module.
 _MODULES: Final[Mapping[QueueType, str]] = {"classic": "rabbit_classic_queue", "quorum": "rabbit_quorum_queue"}
 
+_PLAIN: Final = QueueSettings()
+
 
 def parse(
     arguments: Table, *, queue: str, vhost: str, durable: bool, exclusive: bool, auto_delete: bool
 ) -> QueueSettings:
     """Check a new queue's arguments and flags, and read them. Raises 406."""
+    if not arguments:
+        return _PLAIN
     place = _place(queue, vhost)
     dead_letter_exchange(arguments, queue=queue, vhost=vhost)
     _require(arguments, "x-queue-type", place)

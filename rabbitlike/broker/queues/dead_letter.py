@@ -7,6 +7,7 @@ death first, one entry for each queue and reason. parity: names, types and order
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import itemgetter
 from typing import Final
 
 from rabbitlike.protocol.properties import Properties
@@ -38,15 +39,15 @@ class Death:
     original_expiration: str | None = None
 
     def to_table(self) -> Table:
-        table = Table()
-        if self.original_expiration is not None:
-            table.put("original-expiration", self.original_expiration, "S")
+        table = (
+            Table() if self.original_expiration is None else Table({"original-expiration": self.original_expiration})
+        )
         table.put("count", min(self.count, _COUNT_MAX), "l")
-        table.put("reason", self.reason, "S")
-        table.put("queue", self.queue, "S")
-        table.put("time", Timestamp(self.time_s), "T")
-        table.put("exchange", self.exchange, "S")
-        table.put("routing-keys", Array(self.routing_keys, "S" * len(self.routing_keys)), "A")
+        table["reason"] = self.reason
+        table["queue"] = self.queue
+        table["time"] = Timestamp(self.time_s)
+        table["exchange"] = self.exchange
+        table["routing-keys"] = Array(self.routing_keys)
         return table
 
 
@@ -78,7 +79,7 @@ def bury(
             death = replace(earlier, count=earlier.count + count)
             del deaths[at]
             break
-    headers.put(_X_DEATH, Array([entry.to_table() for entry in (death, *deaths)]), "A")
+    headers[_X_DEATH] = Array([entry.to_table() for entry in (death, *deaths)])
     if not keep_cc:
         headers.pop("CC", None)
     # Without an expiration it cannot expire a second time in the queue it goes to.
@@ -87,6 +88,8 @@ def bury(
 
 def in_cycle(properties: Properties, queue_name: str) -> bool:
     """Whether a buried message must not enter `queue_name`: it died there and no client has rejected it since."""
+    if not properties.mentions(queue_name.encode("utf-8", "surrogateescape")):
+        return False  # the common end of the road, told without decoding
     for death in deaths_of(properties):
         if death.reason == Reason.REJECTED.value:
             return False
@@ -123,16 +126,15 @@ def forget_client_deaths(properties: Properties) -> Properties:
 
 
 def _note(headers: Table, which: str, queue: str, exchange: str, reason: Reason) -> None:
-    headers.put(f"x-{which}-death-reason", reason.value, "S")
-    headers.put(f"x-{which}-death-queue", queue, "S")
-    headers.put(f"x-{which}-death-exchange", exchange, "S")
+    headers[f"x-{which}-death-reason"] = reason.value
+    headers[f"x-{which}-death-queue"] = queue
+    headers[f"x-{which}-death-exchange"] = exchange
 
 
 def _in_order(headers: Table) -> Table:
     """parity: headers the broker has changed are sent sorted by name."""
-    ordered = Table()
-    for key in sorted(headers):
-        ordered.put(key, headers[key], headers.kind(key))
+    ordered = Table(sorted(headers.items(), key=itemgetter(0)))
+    ordered.kinds = headers.kinds
     return ordered
 
 
