@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from rabbitlike.protocol.properties import Properties
     from rabbitlike.protocol.tables import Table
 
-    Destination: TypeAlias = Queue | "Exchange"
-    #: Destinations in binding order, each with the number of bindings that lead to it.
-    Counts: TypeAlias = dict[Destination, int]
-
+Destination: TypeAlias = "Queue | Exchange"
+#: Destinations in binding order, each with the number of bindings that lead to it.
+Counts: TypeAlias = "dict[Destination, int]"
 D = TypeVar("D")
 
 #: The argument that names the alternate exchange: RabbitMQ's spelling, then LavinMQ's.
