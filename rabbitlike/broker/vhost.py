@@ -15,7 +15,7 @@ from rabbitlike.broker.bindings import Binding
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.message import Message, routing_key_of
 from rabbitlike.broker.queues.arguments import QueueSettings, check_equivalent, check_server_named, parse
-from rabbitlike.broker.queues.burial import copied_keys
+from rabbitlike.broker.queues.dead_letter import original_keys
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked
 from rabbitlike.protocol.properties import Properties
@@ -328,7 +328,7 @@ class Vhost:
         queues = [destination] if isinstance(destination, Queue) else []
         properties = Properties(message.properties)
         if isinstance(destination, Exchange):
-            keys = [routing_key_of(message.address), *copied_keys(properties)]
+            keys = original_keys(routing_key_of(message.address), properties)
             queues = self.route(destination, keys, properties, message)
         now_ms = self.broker.turn.now_ms
         for queue in queues:
