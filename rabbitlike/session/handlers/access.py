@@ -1,0 +1,19 @@
+"""access.request, which 0-9-1 dropped and old clients still send. Everyone gets the same ticket; nobody looks at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from rabbitlike.protocol import methods
+from rabbitlike.protocol.methods import Access
+
+if TYPE_CHECKING:
+    from rabbitlike.session.channel import Channel
+    from rabbitlike.session.handlers import Handler
+
+
+def request(channel: Channel, method: Access.Request) -> None:
+    channel.send(methods.make(Access.RequestOk, ticket=1))
+
+
+HANDLERS: dict[int, Handler] = {Access.Request.index: cast("Handler", request)}

@@ -1,0 +1,227 @@
+"""connection.*: from the protocol header to an open connection, and its end in good order.
+
+`greet` answers the header; every method after it first asks the handshake's table whether it may come now, and moves
+the connection on. What a client gets to read about a refused login never says why; the log does.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+from pamqp import commands
+
+from rabbitlike.protocol import handshake, methods
+from rabbitlike.protocol.errors import AmqpError, access_refused, not_allowed
+from rabbitlike.protocol.frames import FRAME_OVERHEAD
+from rabbitlike.protocol.handshake import Credentials, State, Tuning, next_state
+from rabbitlike.protocol.tables import Table
+from rabbitlike.session.channel import Channel
+
+if TYPE_CHECKING:
+    from pamqp.base import Frame
+
+    from rabbitlike.broker.users import User
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.session.connection import Connection, ConnectionHandler
+
+log = logging.getLogger(__name__)
+
+
+def greet(connection: Connection, header: bytes) -> bool:
+    """Answer the protocol header. False: the client speaks something else, and its socket is on its way out."""
+    stranger = handshake.check_header(header)
+    if stranger is not None:
+        log.warning("connection %s: peer speaks %s", connection.name, stranger)
+        # spec: say which protocol would be understood, and hang up without another word.
+        connection.wire.write(handshake.PROTOCOL_HEADER)
+        connection.wire.close()
+        return False
+    settings = connection.settings
+    properties = handshake.server_properties(
+        product=settings.product, version=settings.version, cluster_name=settings.cluster_name
+    )
+    connection.state = State.AWAIT_START_OK
+    connection.send(handshake.start(properties, handshake.mechanisms(connection.peer.certificate_name)))
+    return True
+
+
+def start_ok(connection: Connection, method: commands.Connection.StartOk) -> None:
+    following = next_state(connection.state, method)
+    properties = method.client_properties
+    connection.client_properties = properties if isinstance(properties, Table) else Table()
+    connection.capabilities = _capabilities(connection.client_properties)
+    connection.mechanism = method.mechanism
+    credentials = handshake.read_credentials(method.mechanism, method.response, connection.peer.certificate_name)
+    user = _log_in(connection, credentials)
+    if user is None:
+        _refuse_login(connection)
+        return
+    connection.user = user
+    connection.state = following
+    offer = _offer(connection)
+    connection.send(
+        methods.make(
+            commands.Connection.Tune,
+            channel_max=offer.channel_max,
+            frame_max=offer.frame_max,
+            heartbeat=offer.heartbeat,
+        )
+    )
+
+
+def _capabilities(client_properties: Table) -> dict[str, bool]:
+    claimed = client_properties.get("capabilities")
+    if not isinstance(claimed, dict):
+        return {}
+    return {name: value for name, value in claimed.items() if isinstance(value, bool)}
+
+
+def _log_in(connection: Connection, credentials: Credentials) -> User | None:
+    """The user, if it is one and may come from where it comes."""
+    users = connection.broker.users
+    if credentials.password is None:
+        user = users.get(credentials.user)
+    else:
+        user = users.authenticate(credentials.user, credentials.password)
+    if user is None:
+        problem = "invalid credentials"
+    elif user.name in connection.settings.loopback_users and not connection.peer.is_loopback:
+        problem = "can only connect via localhost"
+    else:
+        return user
+    log.warning(
+        "connection %s: %s login refused: user '%s' - %s",
+        connection.name,
+        connection.mechanism,
+        credentials.user,
+        problem,
+    )
+    return None
+
+
+def _refuse_login(connection: Connection) -> None:
+    """spec: a client that fails to log in finds its socket closed; parity: unless it can take a reason."""
+    if connection.capabilities.get("authentication_failure_close"):
+        connection.close(
+            access_refused(
+                f"Login was refused using authentication mechanism {connection.mechanism}. "
+                "For details see the broker logfile."
+            )
+        )
+    else:
+        connection.finish_close()
+
+
+def _offer(connection: Connection) -> Tuning:
+    settings = connection.settings
+    return Tuning(channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat)
+
+
+def tune_ok(connection: Connection, method: commands.Connection.TuneOk) -> None:
+    following = next_state(connection.state, method)
+    answer = Tuning(channel_max=method.channel_max, frame_max=method.frame_max, heartbeat=method.heartbeat)
+    agreed = handshake.negotiate(_offer(connection), answer)
+    connection.channel_max = agreed.channel_max
+    connection.frame_max = agreed.frame_max
+    # parity: a client may be off by the frame's overhead, the broker may not.
+    connection.payload_max = agreed.frame_max
+    connection.outlet.payload_max = agreed.frame_max - FRAME_OVERHEAD
+    connection.heartbeat = agreed.heartbeat
+    connection.wire.start_heartbeat(agreed.heartbeat)
+    connection.state = following
+
+
+def open_(connection: Connection, method: commands.Connection.Open) -> None:
+    following = next_state(connection.state, method)
+    connection.vhost = _find_vhost(connection, method.virtual_host)
+    connection.state = following
+    connection.send(methods.make(commands.Connection.OpenOk))
+
+
+def _find_vhost(connection: Connection, name: str) -> Vhost:
+    """The vhost a client asks for; 530 when there is none, it may not go there, or there is no room."""
+    broker, most = connection.broker, connection.settings.connection_max
+    if most != 0 and len(broker.connections) > most:
+        raise not_allowed(f"connection refused: node connection limit ({most}) is reached")
+    vhost = broker.vhosts.get(name)
+    if vhost is None:
+        raise not_allowed(f"vhost {name} not found")
+    assert connection.user is not None
+    broker.permissions.check_vhost(connection.user.name, name)
+    log.info(
+        "connection %s: user '%s' authenticated and granted access to vhost '%s'",
+        connection.name,
+        connection.user.name,
+        name,
+    )
+    return vhost
+
+
+def update_secret(connection: Connection, method: commands.Connection.UpdateSecret) -> None:
+    """A new secret for a login that may run out.
+
+    parity: passwords kept here do not run out, so any secret is taken; but what the user may do is looked at anew.
+    """
+    next_state(connection.state, method)
+    assert connection.user is not None
+    assert connection.vhost is not None
+    name = connection.user.name
+    user = connection.broker.users.get(name)
+    if user is None:
+        raise not_allowed("New secret was refused by one of the backends")
+    connection.broker.permissions.check_vhost(name, connection.vhost.name)
+    connection.user = user
+    _cancel_forbidden_consumers(connection)
+    connection.send(methods.make(commands.Connection.UpdateSecretOk))
+    log.info("connection %s: user '%s' updated secret, reason: %s", connection.name, name, method.reason)
+
+
+def _cancel_forbidden_consumers(connection: Connection) -> None:
+    """End the consumers whose queue the user may no longer read."""
+    for channel in connection.channels.values():
+        assert isinstance(channel, Channel)
+        for consumer in list(channel.consumers.values()):
+            try:
+                channel.permit("read", "queue", consumer.queue.name)
+            except AmqpError:
+                channel.drop_consumer(consumer)
+                consumer.queue.remove_consumer(consumer)
+
+
+def close(connection: Connection, method: commands.Connection.Close) -> None:
+    following = next_state(connection.state, method)
+    if following is State.CLOSED:
+        # parity: exclusive queues are gone before the client hears close-ok: it may declare them again at once.
+        connection.release()
+    connection.send(methods.make(commands.Connection.CloseOk))
+    if following is State.CLOSED:
+        connection.finish_close()
+
+
+def close_ok(connection: Connection, method: commands.Connection.CloseOk) -> None:
+    if next_state(connection.state, method) is State.CLOSED:
+        connection.finish_close()
+
+
+def refuse(connection: Connection, method: Frame) -> None:
+    """A method that only a server sends, or an answer nobody asked for: 504, unless the talk is over anyway."""
+    next_state(connection.state, method)
+
+
+HANDLERS: dict[int, ConnectionHandler] = {
+    commands.Connection.Start.index: cast("ConnectionHandler", refuse),
+    commands.Connection.StartOk.index: cast("ConnectionHandler", start_ok),
+    commands.Connection.Secure.index: cast("ConnectionHandler", refuse),
+    commands.Connection.SecureOk.index: cast("ConnectionHandler", refuse),
+    commands.Connection.Tune.index: cast("ConnectionHandler", refuse),
+    commands.Connection.TuneOk.index: cast("ConnectionHandler", tune_ok),
+    commands.Connection.Open.index: cast("ConnectionHandler", open_),
+    commands.Connection.OpenOk.index: cast("ConnectionHandler", refuse),
+    commands.Connection.Close.index: cast("ConnectionHandler", close),
+    commands.Connection.CloseOk.index: cast("ConnectionHandler", close_ok),
+    commands.Connection.Blocked.index: cast("ConnectionHandler", refuse),
+    commands.Connection.Unblocked.index: cast("ConnectionHandler", refuse),
+    commands.Connection.UpdateSecret.index: cast("ConnectionHandler", update_secret),
+    commands.Connection.UpdateSecretOk.index: cast("ConnectionHandler", refuse),
+}

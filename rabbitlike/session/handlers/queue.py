@@ -1,0 +1,141 @@
+"""queue.*: who may declare, bind, purge and delete queues, and the answers. What happens then is the vhost's.
+
+An empty name means the queue this channel declared last; in a declare it asks the broker for a name.
+Names that start with `amq.rabbitmq.reply-to` stand for a consumer of direct replies; there is no queue behind them.
+"""
+
+from __future__ import annotations
+
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, cast
+
+from pamqp import commands
+
+from rabbitlike.broker.queues.arguments import check_server_named, dead_letter_exchange
+from rabbitlike.broker.vhost import RESERVED, SERVER_NAMED, plain_name
+from rabbitlike.protocol import methods
+from rabbitlike.protocol.errors import not_found
+from rabbitlike.session.handlers.basic import queue_name
+from rabbitlike.session.handlers.exchange import check_binding_access
+from rabbitlike.session.reply import DIRECT_REPLY
+
+if TYPE_CHECKING:
+    from rabbitlike.protocol.tables import Table
+    from rabbitlike.session.channel import Channel
+    from rabbitlike.session.handlers import Handler
+
+
+def declare(channel: Channel, method: commands.Queue.Declare) -> None:
+    name = plain_name(method.queue)
+    if name.startswith(DIRECT_REPLY):
+        _declare_reply_to(channel, name)
+        _declare_ok(channel, method, name, message_count=0, consumer_count=1)
+        return
+    arguments = cast("Table", method.arguments)
+    # parity: passive asks for no permission.
+    if not method.passive:
+        _check_declare_access(channel, name, arguments)
+    queue = channel.vhost.declare_queue(
+        name,
+        passive=method.passive,
+        durable=method.durable,
+        exclusive=method.exclusive,
+        auto_delete=method.auto_delete,
+        arguments=arguments,
+        owner=channel.connection,
+    )
+    _declare_ok(channel, method, queue.name, queue.message_count, queue.consumer_count)
+
+
+def _declare_ok(
+    channel: Channel, method: commands.Queue.Declare, name: str, message_count: int, consumer_count: int
+) -> None:
+    channel.last_queue = name
+    if not method.nowait:
+        channel.send(
+            methods.make(
+                commands.Queue.DeclareOk, queue=name, message_count=message_count, consumer_count=consumer_count
+            )
+        )
+
+
+def _check_declare_access(channel: Channel, name: str, arguments: Table) -> None:
+    """Configure the queue; who sends its dead letters on also reads from it and writes to where they go."""
+    if not name:
+        check_server_named(arguments)
+        # The name is given later: no expression can tell one random name from the next.
+        name = SERVER_NAMED + token_urlsafe(16)
+    elif name.startswith(RESERVED):
+        return  # parity: a reserved name is refused as such, permitted or not
+    channel.permit("configure", "queue", name)
+    vhost = channel.vhost
+    if name not in vhost.queues:
+        dead_letters = dead_letter_exchange(arguments, queue=name, vhost=vhost.name)
+        if dead_letters is not None:
+            channel.permit("read", "queue", name)
+            channel.permit("write", "exchange", dead_letters)
+
+
+def _declare_reply_to(channel: Channel, name: str) -> None:
+    """Answers whether somebody still waits for replies under this name, 404 if not, whatever else the declare says."""
+    if name != DIRECT_REPLY and channel.connection.broker.reply_consumer(name) is None:
+        raise not_found(f"no queue '{name}' in vhost '{channel.vhost.name}'")
+
+
+def bind(channel: Channel, method: commands.Queue.Bind) -> None:
+    name, key = _binding_end(channel, method)
+    source = plain_name(method.exchange)
+    check_binding_access(channel, source, "queue", name, key)
+    vhost = channel.vhost
+    vhost.exchange(source)  # parity: when both ends are missing, the source is the one named
+    vhost.bind(source, vhost.queue(name, channel.connection), key, cast("Table", method.arguments))
+    if not method.nowait:
+        channel.send(methods.make(commands.Queue.BindOk))
+
+
+def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
+    name, key = _binding_end(channel, method)
+    source = plain_name(method.exchange)
+    check_binding_access(channel, source, "queue", name, key)
+    vhost = channel.vhost
+    queue = vhost.queue(name, channel.connection) if name in vhost.queues else None
+    vhost.unbind(source, queue, key, cast("Table", method.arguments))
+    channel.send(methods.make(commands.Queue.UnbindOk))
+
+
+def _binding_end(channel: Channel, method: commands.Queue.Bind | commands.Queue.Unbind) -> tuple[str, str]:
+    """Queue name and routing key. spec: with both empty, the last declared queue is bound by its own name."""
+    if method.queue:
+        return plain_name(method.queue), method.routing_key
+    name = queue_name(channel, "")
+    return name, method.routing_key or name
+
+
+def purge(channel: Channel, method: commands.Queue.Purge) -> None:
+    name = queue_name(channel, method.queue)
+    channel.permit("read", "queue", name)
+    count = channel.vhost.queue(name, channel.connection).purge()
+    if not method.nowait:
+        channel.send(methods.make(commands.Queue.PurgeOk, message_count=count))
+
+
+def delete(channel: Channel, method: commands.Queue.Delete) -> None:
+    name = plain_name(queue_name(channel, method.queue))
+    channel.permit("configure", "queue", name)
+    vhost = channel.vhost
+    count = 0
+    # parity: a queue that is not there is as good as deleted.
+    if name in vhost.queues:
+        queue = vhost.queue(name, channel.connection)
+        count = vhost.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
+    if not method.nowait:
+        channel.send(methods.make(commands.Queue.DeleteOk, message_count=count))
+
+
+HANDLERS: dict[int, Handler] = {
+    commands.Queue.Declare.index: cast("Handler", declare),
+    commands.Queue.Bind.index: cast("Handler", bind),
+    commands.Queue.Unbind.index: cast("Handler", unbind),
+    commands.Queue.Purge.index: cast("Handler", purge),
+    commands.Queue.Delete.index: cast("Handler", delete),
+}
