@@ -30,7 +30,7 @@ def route(
     `keys` is the routing key first, then those of CC and BCC. `message` is shown to the exchanges on the way that keep
     their last messages; without it they keep nothing.
     """
-    if not exchange.downstream and message is None:
+    if not exchange.downstream and (message is None or not exchange.remembers):
         # Nearly always: queues alone behind it, so there is nothing to walk.
         if len(keys) == 1 or not exchange.every_key:
             found = dict.fromkeys(exchange.match(keys[0], properties))

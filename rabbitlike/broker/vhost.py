@@ -70,6 +70,12 @@ class Vhost:
     def __repr__(self) -> str:
         return f"<vhost {self.name!r}: {len(self.queues)} queues, {len(self.exchanges)} exchanges>"
 
+    def _changed(self) -> None:
+        """Routes found before now may be wrong."""
+        self.generation += 1
+        # What publishers remember is checked against the turn, which they have at hand.
+        self.broker.turn.generation += 1
+
     # Looking up
 
     def exchange(self, name: str) -> Exchange:
@@ -140,7 +146,7 @@ class Vhost:
         )
         exchange.check_arguments()
         self.exchanges[name] = exchange
-        self.generation += 1
+        self._changed()
         return exchange
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
@@ -218,7 +224,7 @@ class Vhost:
         self.queues[name] = queue
         if holder is not None:
             self._owned.setdefault(holder, {})[queue] = None
-        self.generation += 1
+        self._changed()
         return queue
 
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
@@ -233,7 +239,7 @@ class Vhost:
         del self.queues[queue.name]
         if queue.owner is not None:
             self._disown(queue)
-        self.generation += 1
+        self._changed()
         if queue in self._incoming:
             self._remove_exchanges(self._release(queue))
         # Last: its consumers are told, and may ask for this very queue again.
@@ -272,7 +278,7 @@ class Vhost:
         if not exchange.add(binding):
             return
         self._incoming.setdefault(destination, {})[binding] = None
-        self.generation += 1
+        self._changed()
         exchange.bound(binding, self._replay)
 
     def unbind(
@@ -292,7 +298,7 @@ class Vhost:
         if binding is None:
             return
         self._forget(binding)
-        self.generation += 1
+        self._changed()
         if exchange.auto_delete and not exchange.is_used:
             self._remove_exchanges([exchange])
 
@@ -321,7 +327,7 @@ class Vhost:
                 self._forget(binding)
             doomed += self._release(exchange)
             del self.exchanges[exchange.name]
-            self.generation += 1
+            self._changed()
 
     def _replay(self, destination: Destination, message: Message) -> None:
         """Bring an earlier message to a destination bound just now."""

@@ -580,10 +580,11 @@ def test_deleting_a_queue_cancels_its_consumers(vhost: Vhost) -> None:
     assert seen == [False]
 
 
-def test_every_change_of_topology_is_a_new_generation(vhost: Vhost) -> None:
+def test_every_change_of_topology_is_a_new_generation(vhost: Vhost, broker: QuietBroker) -> None:
     generations = [vhost.generation]
 
     def step() -> None:
+        assert broker.turn.generation == vhost.generation
         assert vhost.generation > generations[-1]
         generations.append(vhost.generation)
 
