@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.methods import Access
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rabbitlike.session.channel import Channel
-    from rabbitlike.session.handlers import Handler
 
 
 def request(channel: Channel, method: Access.Request) -> None:
     channel.send(methods.make(Access.RequestOk, ticket=1))
 
 
-HANDLERS: dict[int, Handler] = {Access.Request.index: cast("Handler", request)}
+HANDLERS: dict[int, Callable[[Channel, Any], None]] = {Access.Request.index: request}

@@ -6,7 +6,7 @@ channel.open of a number, since there is no channel yet; `check_channel_number` 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from pamqp import commands
 
@@ -14,9 +14,10 @@ from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import channel_error, not_allowed, not_implemented
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rabbitlike.session.channel import Channel
     from rabbitlike.session.connection import Connection
-    from rabbitlike.session.handlers import Handler
 
 
 def check_channel_number(connection: Connection, number: int) -> None:
@@ -44,8 +45,8 @@ def flow(channel: Channel, method: commands.Channel.Flow) -> None:
     channel.send(methods.make(commands.Channel.FlowOk, active=True))
 
 
-HANDLERS: dict[int, Handler] = {
-    commands.Channel.Open.index: cast("Handler", open_again),
-    commands.Channel.Close.index: cast("Handler", close),
-    commands.Channel.Flow.index: cast("Handler", flow),
+HANDLERS: dict[int, Callable[[Channel, Any], None]] = {
+    commands.Channel.Open.index: open_again,
+    commands.Channel.Close.index: close,
+    commands.Channel.Flow.index: flow,
 }

@@ -7,7 +7,7 @@ the connection on. What a client gets to read about a refused login never says w
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from pamqp import commands
 
@@ -19,11 +19,13 @@ from rabbitlike.protocol.tables import Table
 from rabbitlike.session.channel import Channel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pamqp.base import Frame
 
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
-    from rabbitlike.session.connection import Connection, ConnectionHandler
+    from rabbitlike.session.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -209,19 +211,19 @@ def refuse(connection: Connection, method: Frame) -> None:
     next_state(connection.state, method)
 
 
-HANDLERS: dict[int, ConnectionHandler] = {
-    commands.Connection.Start.index: cast("ConnectionHandler", refuse),
-    commands.Connection.StartOk.index: cast("ConnectionHandler", start_ok),
-    commands.Connection.Secure.index: cast("ConnectionHandler", refuse),
-    commands.Connection.SecureOk.index: cast("ConnectionHandler", refuse),
-    commands.Connection.Tune.index: cast("ConnectionHandler", refuse),
-    commands.Connection.TuneOk.index: cast("ConnectionHandler", tune_ok),
-    commands.Connection.Open.index: cast("ConnectionHandler", open_),
-    commands.Connection.OpenOk.index: cast("ConnectionHandler", refuse),
-    commands.Connection.Close.index: cast("ConnectionHandler", close),
-    commands.Connection.CloseOk.index: cast("ConnectionHandler", close_ok),
-    commands.Connection.Blocked.index: cast("ConnectionHandler", refuse),
-    commands.Connection.Unblocked.index: cast("ConnectionHandler", refuse),
-    commands.Connection.UpdateSecret.index: cast("ConnectionHandler", update_secret),
-    commands.Connection.UpdateSecretOk.index: cast("ConnectionHandler", refuse),
+HANDLERS: dict[int, Callable[[Connection, Any], None]] = {
+    commands.Connection.Start.index: refuse,
+    commands.Connection.StartOk.index: start_ok,
+    commands.Connection.Secure.index: refuse,
+    commands.Connection.SecureOk.index: refuse,
+    commands.Connection.Tune.index: refuse,
+    commands.Connection.TuneOk.index: tune_ok,
+    commands.Connection.Open.index: open_,
+    commands.Connection.OpenOk.index: refuse,
+    commands.Connection.Close.index: close,
+    commands.Connection.CloseOk.index: close_ok,
+    commands.Connection.Blocked.index: refuse,
+    commands.Connection.Unblocked.index: refuse,
+    commands.Connection.UpdateSecret.index: update_secret,
+    commands.Connection.UpdateSecretOk.index: refuse,
 }

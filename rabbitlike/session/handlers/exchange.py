@@ -6,7 +6,7 @@ learns names by asking. `check_binding_access` is what queue.bind and queue.unbi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pamqp import commands
 
@@ -16,9 +16,10 @@ from rabbitlike.broker.vhost import RESERVED, plain_name, refuse_default
 from rabbitlike.protocol import methods
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rabbitlike.protocol.tables import Table
     from rabbitlike.session.channel import Channel
-    from rabbitlike.session.handlers import Handler
 
 
 def declare(channel: Channel, method: commands.Exchange.Declare) -> None:
@@ -96,9 +97,9 @@ def check_binding_access(
         channel.connection.permit_topic("read", source, routing_key)
 
 
-HANDLERS: dict[int, Handler] = {
-    commands.Exchange.Declare.index: cast("Handler", declare),
-    commands.Exchange.Delete.index: cast("Handler", delete),
-    commands.Exchange.Bind.index: cast("Handler", bind),
-    commands.Exchange.Unbind.index: cast("Handler", unbind),
+HANDLERS: dict[int, Callable[[Channel, Any], None]] = {
+    commands.Exchange.Declare.index: declare,
+    commands.Exchange.Delete.index: delete,
+    commands.Exchange.Bind.index: bind,
+    commands.Exchange.Unbind.index: unbind,
 }

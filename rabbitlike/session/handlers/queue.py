@@ -7,7 +7,7 @@ Names that start with `amq.rabbitmq.reply-to` stand for a consumer of direct rep
 from __future__ import annotations
 
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pamqp import commands
 
@@ -15,14 +15,14 @@ from rabbitlike.broker.queues.arguments import check_server_named, dead_letter_e
 from rabbitlike.broker.vhost import RESERVED, SERVER_NAMED, plain_name
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import not_found
-from rabbitlike.session.handlers.basic import queue_name
 from rabbitlike.session.handlers.exchange import check_binding_access
 from rabbitlike.session.reply import DIRECT_REPLY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rabbitlike.protocol.tables import Table
     from rabbitlike.session.channel import Channel
-    from rabbitlike.session.handlers import Handler
 
 
 def declare(channel: Channel, method: commands.Queue.Declare) -> None:
@@ -107,12 +107,12 @@ def _binding_end(channel: Channel, method: commands.Queue.Bind | commands.Queue.
     """Queue name and routing key. spec: with both empty, the last declared queue is bound by its own name."""
     if method.queue:
         return plain_name(method.queue), method.routing_key
-    name = queue_name(channel, "")
+    name = expand_name(channel, "")
     return name, method.routing_key or name
 
 
 def purge(channel: Channel, method: commands.Queue.Purge) -> None:
-    name = queue_name(channel, method.queue)
+    name = expand_name(channel, method.queue)
     channel.permit("read", "queue", name)
     count = channel.vhost.queue(name, channel.connection).purge()
     if not method.nowait:
@@ -120,7 +120,7 @@ def purge(channel: Channel, method: commands.Queue.Purge) -> None:
 
 
 def delete(channel: Channel, method: commands.Queue.Delete) -> None:
-    name = plain_name(queue_name(channel, method.queue))
+    name = plain_name(expand_name(channel, method.queue))
     channel.permit("configure", "queue", name)
     vhost = channel.vhost
     count = 0
@@ -132,10 +132,19 @@ def delete(channel: Channel, method: commands.Queue.Delete) -> None:
         channel.send(methods.make(commands.Queue.DeleteOk, message_count=count))
 
 
-HANDLERS: dict[int, Handler] = {
-    commands.Queue.Declare.index: cast("Handler", declare),
-    commands.Queue.Bind.index: cast("Handler", bind),
-    commands.Queue.Unbind.index: cast("Handler", unbind),
-    commands.Queue.Purge.index: cast("Handler", purge),
-    commands.Queue.Delete.index: cast("Handler", delete),
+def expand_name(channel: Channel, name: str) -> str:
+    """A queue's name as a method meant it: empty is the last queue this channel declared, 404 when it has none."""
+    if name:
+        return name
+    if not channel.last_queue:
+        raise not_found("no previously declared queue")
+    return channel.last_queue
+
+
+HANDLERS: dict[int, Callable[[Channel, Any], None]] = {
+    commands.Queue.Declare.index: declare,
+    commands.Queue.Bind.index: bind,
+    commands.Queue.Unbind.index: unbind,
+    commands.Queue.Purge.index: purge,
+    commands.Queue.Delete.index: delete,
 }
