@@ -1,0 +1,36 @@
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+
+from rabbitlike.protocol cimport octets
+from rabbitlike.protocol.properties cimport Properties
+
+cdef int METHOD_FRAME, HEADER_FRAME, BODY_FRAME, DISCARD
+cdef uint32_t BASIC_CLASS
+cdef uint64_t BODY_SIZE_CAP
+
+
+cdef class Content:
+    cdef readonly int number
+    cdef public int expecting
+    cdef public uint64_t body_size_max
+    cdef bytes _publish_arguments
+    cdef readonly bytes address
+    cdef readonly int bits
+    cdef readonly Properties properties
+    cdef uint64_t body_size
+    cdef uint64_t _remaining
+    cdef list _parts
+
+    cdef object on_ack(self, uint64_t delivery_tag, bint multiple)
+    cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
+    cdef object on_address(self)
+    cdef object on_properties(self)
+    cdef object on_publish(self, bytes body)
+    @cython.locals(start=Py_ssize_t, key=Py_ssize_t)
+    cdef object take_publish(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
+    @cython.locals(body_size=uint64_t)
+    cdef object take_header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)
+    @cython.locals(remaining=uint64_t)
+    cdef object take_body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)
+    cdef object _take_part(self, bytes part)
+    cpdef object drop_content(self)

@@ -1,0 +1,143 @@
+"""Gathering one publish: basic.publish, its content header and its body frames, on one channel.
+
+`expecting` is the kind of frame that must come next; anything else is for the connection to judge. Nothing is allocated
+by the size a client announces, only by what arrived. The part that knows what a publish means is above: it overrides
+the `on_…` methods.
+"""
+
+from rabbitlike.protocol import octets
+from rabbitlike.protocol.errors import frame_error, precondition_failed, unexpected_frame
+from rabbitlike.protocol.properties import EMPTY, Properties
+
+#: Frame kinds, as on the wire; DISCARD is none of them, so a closing channel expects nothing.
+METHOD_FRAME = 1
+HEADER_FRAME = 2
+BODY_FRAME = 3
+DISCARD = 0
+
+BASIC_CLASS = 60
+
+#: The largest body the protocol side ever takes part in, whatever the configuration says.
+BODY_SIZE_CAP = 512 * 1024 * 1024
+
+
+class Content:
+    """A channel as the frame reader sees it."""
+
+    __slots__ = (
+        "_parts",
+        "_publish_arguments",
+        "_remaining",
+        "address",
+        "bits",
+        "body_size",
+        "body_size_max",
+        "expecting",
+        "number",
+        "properties",
+    )
+
+    def __init__(self, number: int, body_size_max: int) -> None:
+        self.number = number
+        self.expecting = METHOD_FRAME
+        self.body_size_max = body_size_max
+        #: Arguments of the last basic.publish behind the ticket, compared octet by octet with the next one.
+        self._publish_arguments = b""
+        #: Exchange and routing key of the publish under way, as two short strings.
+        self.address = b"\x00\x00"
+        #: mandatory is bit 0, immediate bit 1.
+        self.bits = 0
+        self.properties: Properties = EMPTY
+        self.body_size = 0
+        self._remaining = 0
+        self._parts: list[bytes] | None = None
+
+    def on_ack(self, delivery_tag: int, multiple: bool) -> None:
+        raise NotImplementedError
+
+    def on_nack(self, delivery_tag: int, multiple: bool, requeue: bool) -> None:
+        raise NotImplementedError
+
+    def on_address(self) -> None:
+        """`address` or `bits` changed: what was remembered of the last publish no longer holds."""
+        raise NotImplementedError
+
+    def on_properties(self) -> None:
+        """`properties` changed."""
+        raise NotImplementedError
+
+    def on_publish(self, body: bytes) -> None:
+        """A whole message has arrived; `address`, `bits` and `properties` belong to it."""
+        raise NotImplementedError
+
+    def take_publish(self, p: bytearray, at: int, end: int) -> None:
+        """Arguments of basic.publish in ``p[at:end]``. The ticket before the names is ignored, whatever it holds."""
+        start = at + 2
+        if not octets.same(p, start, end - start, self._publish_arguments):
+            if end - start < 3:
+                raise frame_error("cannot decode basic.publish")
+            key = start + 1 + p[start]
+            if key >= end or key + 1 + p[key] + 1 != end:
+                raise frame_error("cannot decode basic.publish")
+            self._publish_arguments = octets.cut(p, start, end)
+            self.address = octets.cut(p, start, end - 1)
+            self.bits = p[end - 1]
+            self.on_address()
+        self.expecting = HEADER_FRAME
+
+    def take_header(self, p: bytearray, at: int, size: int) -> None:
+        """Content header in ``p[at:at + size]``: class, weight, body size, properties."""
+        if size < 14:
+            raise frame_error("cannot decode content header")
+        if octets.get_u16(p, at) != BASIC_CLASS:
+            raise unexpected_frame(
+                f"expected content header for class {BASIC_CLASS}, got one for class {octets.get_u16(p, at)} instead"
+            )
+        if octets.get_u16(p, at + 2) != 0:
+            raise unexpected_frame("content header with a weight other than 0")
+        body_size = octets.get_u64(p, at + 4)
+        if body_size > BODY_SIZE_CAP:
+            raise frame_error(f"content body of {body_size} octets is larger than the limit of {BODY_SIZE_CAP}")
+        if not octets.same(p, at + 12, size - 12, self.properties.raw):
+            self.properties = Properties(octets.cut(p, at + 12, at + size))
+            self.on_properties()
+        self.body_size = body_size
+        self._remaining = body_size
+        if body_size == 0:
+            self.expecting = METHOD_FRAME
+            self.on_publish(b"")
+        else:
+            self.expecting = BODY_FRAME
+
+    def take_body(self, p: bytearray, at: int, size: int) -> None:
+        remaining = self._remaining
+        if size > remaining:
+            raise frame_error(f"content body of {self.body_size} octets announced, {size - remaining} more arrived")
+        if size == remaining and self._parts is None and size <= self.body_size_max:
+            self.expecting = METHOD_FRAME
+            self.on_publish(octets.cut(p, at, at + size))
+            return
+        self._take_part(octets.cut(p, at, at + size))
+
+    def _take_part(self, part: bytes) -> None:
+        """One of several body frames. A body over the limit is read to its end, as the channel lives on, but not
+        kept."""
+        self._remaining -= len(part)
+        if self._parts is None:
+            self._parts = []
+        if self.body_size <= self.body_size_max:
+            self._parts.append(part)
+        if self._remaining == 0:
+            body = b"".join(self._parts)
+            self._parts = None
+            self.expecting = METHOD_FRAME
+            if self.body_size > self.body_size_max:
+                raise precondition_failed(
+                    f"message size {self.body_size} is larger than configured max size {self.body_size_max}"
+                )
+            self.on_publish(body)
+
+    def drop_content(self) -> None:
+        """Forget a publish under way; the channel is closing and expects nothing more."""
+        self._parts = None
+        self.expecting = DISCARD

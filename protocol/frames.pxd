@@ -1,0 +1,55 @@
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+
+from rabbitlike.protocol cimport octets
+from rabbitlike.protocol.content cimport Content
+
+cdef int METHOD_FRAME, HEADER_FRAME, BODY_FRAME, FRAME_END, FRAME_OVERHEAD
+cdef uint32_t BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK, BASIC_ACK, BASIC_REJECT, BASIC_NACK
+cdef Py_ssize_t SMALLEST_BUFFER, KEPT_BUFFER
+
+
+cdef class OutBuffer:
+    cdef public bytearray data
+    cdef public Py_ssize_t size
+
+    @cython.locals(needed=Py_ssize_t, room=Py_ssize_t)
+    cpdef object reserve(self, Py_ssize_t size)
+    @cython.locals(p="unsigned char*")
+    cpdef bytes take(self)
+    @cython.locals(p="unsigned char*")
+    cpdef object put(self, bytes data)
+    @cython.locals(p="unsigned char*", at=Py_ssize_t)
+    cpdef object put_settled(self, uint32_t index, uint32_t channel, uint64_t delivery_tag, int bits)
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
+    cpdef object put_deliver(self, uint32_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered, bytes address,
+                             bytes properties, bytes body, Py_ssize_t payload_max)
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
+    cpdef object put_get_ok(self, uint32_t channel, uint64_t delivery_tag, bint redelivered, bytes address, uint32_t message_count,
+                            bytes properties, bytes body, Py_ssize_t payload_max)
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
+    cpdef object put_return(self, uint32_t channel, uint32_t code, bytes text, bytes address, bytes properties, bytes body,
+                            Py_ssize_t payload_max)
+    cdef inline Py_ssize_t _start_method(self, unsigned char* p, Py_ssize_t at, uint32_t channel, Py_ssize_t size,
+                                         uint32_t index) noexcept
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, body_size=Py_ssize_t, frames=Py_ssize_t)
+    cdef object _put_content(self, uint32_t channel, bytes properties, bytes body, Py_ssize_t payload_max)
+
+
+cdef class FrameReader:
+    cdef public Py_ssize_t at
+    cdef public Py_ssize_t payload_max
+    cdef public uint32_t method_index
+    cdef public dict channels
+    cdef readonly int current_number
+    cdef bint _is_known
+    cdef Content _current
+
+    cpdef object on_method(self, Content channel, bytes payload)
+    cpdef object on_odd_frame(self, int kind, int number, bytes payload)
+    cpdef object forget_current(self)
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t, size=Py_ssize_t, following=Py_ssize_t, kind=int, number=int,
+                   channel=Content)
+    cpdef object feed(self, bytearray data, Py_ssize_t end)
+    @cython.locals(index=uint32_t)
+    cdef object _take_method(self, Content channel, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)

@@ -1,0 +1,264 @@
+"""Frames in, frames out, for the few that are hot: publish, ack, nack, reject, deliver, get-ok, return.
+
+`FrameReader.feed` walks a whole read in one loop and makes no object per frame: a frame that its channel expects is
+handed on by position; everything else (channel 0, other methods, frames out of turn) leaves the loop through
+`on_method` and `on_odd_frame`. `OutBuffer` is where answers stand until the end of the read. Every size is checked here
+before anybody below reads.
+"""
+
+from rabbitlike.protocol import octets
+from rabbitlike.protocol.content import BODY_FRAME, HEADER_FRAME, METHOD_FRAME, Content
+from rabbitlike.protocol.errors import frame_error
+
+HEARTBEAT_FRAME = 8
+FRAME_END = 0xCE
+
+#: Octets around a frame's payload: type, channel, size before it and the end octet after it.
+FRAME_OVERHEAD = 8
+
+BASIC_PUBLISH = 0x003C0028
+BASIC_RETURN = 0x003C0032
+BASIC_DELIVER = 0x003C003C
+BASIC_GET_OK = 0x003C0047
+BASIC_ACK = 0x003C0050
+BASIC_REJECT = 0x003C005A
+BASIC_NACK = 0x003C0078
+
+SMALLEST_BUFFER = 512
+#: A buffer that grew beyond this goes back to the allocator when a burst is over.
+KEPT_BUFFER = 65536
+
+
+class OutBuffer:
+    """Octets on their way to one client. Grows as needed; `take` empties it."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self) -> None:
+        self.data = bytearray(SMALLEST_BUFFER)
+        self.size = 0
+
+    def reserve(self, size: int) -> None:
+        """Make room for ``size`` more octets. Pointers into the buffer taken before are void after."""
+        needed = self.size + size
+        room = len(self.data)
+        if needed > room:
+            while room < needed:
+                room *= 2
+            self.data += bytes(room - len(self.data))
+
+    def take(self) -> bytes:
+        """All that stands here, leaving it empty."""
+        p = self.data
+        data = octets.cut(p, 0, self.size)
+        if len(self.data) > KEPT_BUFFER and self.size < KEPT_BUFFER // 8:
+            self.data = bytearray(SMALLEST_BUFFER)
+        self.size = 0
+        return data
+
+    def put(self, data: bytes) -> None:
+        """A frame that is encoded already."""
+        self.reserve(len(data))
+        p = self.data
+        octets.put_bytes(p, self.size, data)
+        self.size += len(data)
+
+    def put_settled(self, index: int, channel: int, delivery_tag: int, bits: int) -> None:
+        """basic.ack or basic.nack, the two methods a broker sends with a tag and flags alone."""
+        self.reserve(21)
+        p = self.data
+        at = self.size
+        at = self._start_method(p, at, channel, 13, index)
+        octets.put_u64(p, at, delivery_tag)
+        p[at + 8] = bits
+        p[at + 9] = FRAME_END
+        self.size = at + 10
+
+    def put_deliver(
+        self,
+        channel: int,
+        consumer_tag: bytes,
+        delivery_tag: int,
+        redelivered: bool,
+        address: bytes,
+        properties: bytes,
+        body: bytes,
+        payload_max: int,
+    ) -> None:
+        """``consumer_tag`` with its length octet; ``address`` is exchange and routing key, as they came in
+        basic.publish."""
+        size = 13 + len(consumer_tag) + len(address)
+        self.reserve(size + FRAME_OVERHEAD)
+        p = self.data
+        at = self._start_method(p, self.size, channel, size, BASIC_DELIVER)
+        octets.put_bytes(p, at, consumer_tag)
+        at += len(consumer_tag)
+        octets.put_u64(p, at, delivery_tag)
+        p[at + 8] = 1 if redelivered else 0
+        octets.put_bytes(p, at + 9, address)
+        at += 9 + len(address)
+        p[at] = FRAME_END
+        self.size = at + 1
+        self._put_content(channel, properties, body, payload_max)
+
+    def put_get_ok(
+        self,
+        channel: int,
+        delivery_tag: int,
+        redelivered: bool,
+        address: bytes,
+        message_count: int,
+        properties: bytes,
+        body: bytes,
+        payload_max: int,
+    ) -> None:
+        size = 17 + len(address)
+        self.reserve(size + FRAME_OVERHEAD)
+        p = self.data
+        at = self._start_method(p, self.size, channel, size, BASIC_GET_OK)
+        octets.put_u64(p, at, delivery_tag)
+        p[at + 8] = 1 if redelivered else 0
+        octets.put_bytes(p, at + 9, address)
+        at += 9 + len(address)
+        octets.put_u32(p, at, message_count)
+        p[at + 4] = FRAME_END
+        self.size = at + 5
+        self._put_content(channel, properties, body, payload_max)
+
+    def put_return(
+        self, channel: int, code: int, text: bytes, address: bytes, properties: bytes, body: bytes, payload_max: int
+    ) -> None:
+        """``text`` with its length octet."""
+        size = 6 + len(text) + len(address)
+        self.reserve(size + FRAME_OVERHEAD)
+        p = self.data
+        at = self._start_method(p, self.size, channel, size, BASIC_RETURN)
+        octets.put_u16(p, at, code)
+        octets.put_bytes(p, at + 2, text)
+        at += 2 + len(text)
+        octets.put_bytes(p, at, address)
+        at += len(address)
+        p[at] = FRAME_END
+        self.size = at + 1
+        self._put_content(channel, properties, body, payload_max)
+
+    def _start_method(self, p: bytearray, at: int, channel: int, size: int, index: int) -> int:
+        p[at] = METHOD_FRAME
+        octets.put_u16(p, at + 1, channel)
+        octets.put_u32(p, at + 3, size)
+        octets.put_u32(p, at + 7, index)
+        return at + 11
+
+    def _put_content(self, channel: int, properties: bytes, body: bytes, payload_max: int) -> None:
+        """Content header and as many body frames as ``payload_max`` asks for; none for an empty body."""
+        body_size = len(body)
+        frames = (body_size + payload_max - 1) // payload_max
+        self.reserve(12 + len(properties) + body_size + FRAME_OVERHEAD * (frames + 1))
+        p = self.data
+        at = self.size
+        p[at] = HEADER_FRAME
+        octets.put_u16(p, at + 1, channel)
+        octets.put_u32(p, at + 3, 12 + len(properties))
+        octets.put_u32(p, at + 7, 60 << 16)
+        octets.put_u64(p, at + 11, body_size)
+        octets.put_bytes(p, at + 19, properties)
+        at += 19 + len(properties)
+        p[at] = FRAME_END
+        at += 1
+        start = 0
+        while start < body_size:
+            size = body_size - start
+            if size > payload_max:
+                size = payload_max
+            p[at] = BODY_FRAME
+            octets.put_u16(p, at + 1, channel)
+            octets.put_u32(p, at + 3, size)
+            octets.put_part(p, at + 7, body, start, size)
+            at += 7 + size
+            p[at] = FRAME_END
+            at += 1
+            start += size
+        self.size = at
+
+
+class FrameReader:
+    """Cuts frames from a read buffer; a connection is one."""
+
+    __slots__ = ("_current", "_is_known", "at", "channels", "current_number", "method_index", "payload_max")
+
+    def __init__(self) -> None:
+        #: Where the next frame starts. Stands behind a frame before it is handled, so an error does not lose the place.
+        self.at = 0
+        #: parity: a payload may be as large as frame_max itself, because many clients are off by the overhead.
+        self.payload_max = 4096
+        #: Class and method of what is being handled, for the close that an error in it brings; 0 when it is no method.
+        self.method_index = 0
+        self.channels: dict[int, Content] = {}
+        #: Channel of the frame being handled, and what `channels` has under that number.
+        self.current_number = 0
+        self._current: Content | None = None
+        self._is_known = False
+
+    def on_method(self, channel: Content, payload: bytes) -> None:
+        """A method that is not hot, on a channel that expects one."""
+        raise NotImplementedError
+
+    def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """Anything that no open channel was waiting for."""
+        raise NotImplementedError
+
+    def forget_current(self) -> None:
+        """To be called whenever ``channels`` changes."""
+        self._is_known = False
+
+    def feed(self, data: bytearray, end: int) -> None:
+        """Handle every whole frame of ``data[self.at:end]`` and leave ``self.at`` at the first octet that belongs to
+        none."""
+        p = data
+        at = self.at
+        while end - at >= 7:
+            size = octets.get_u32(p, at + 3)
+            if size > self.payload_max:
+                raise frame_error(
+                    f"type {p[at]}, payload size {size} exceeds the frame-max limit of {self.payload_max}"
+                )
+            following = at + size + FRAME_OVERHEAD
+            if following > end:
+                return
+            if p[following - 1] != FRAME_END:
+                raise frame_error(f"type {p[at]}, payload size {size}: invalid frame end octet {p[following - 1]}")
+            self.at = following
+            kind = p[at]
+            number = octets.get_u16(p, at + 1)
+            at += 7
+            if number != self.current_number or not self._is_known:
+                self.current_number = number
+                self._current = self.channels.get(number)
+                self._is_known = True
+            channel = self._current
+            if channel is None or kind != channel.expecting:
+                self.method_index = 0
+                self.on_odd_frame(kind, number, octets.cut(p, at, following - 1))
+            elif kind == BODY_FRAME:
+                self.method_index = BASIC_PUBLISH
+                channel.take_body(p, at, size)
+            elif kind == HEADER_FRAME:
+                self.method_index = BASIC_PUBLISH
+                channel.take_header(p, at, size)
+            else:
+                self._take_method(channel, p, at, size)
+            at = following
+
+    def _take_method(self, channel: Content, p: bytearray, at: int, size: int) -> None:
+        index = octets.get_u32(p, at) if size >= 4 else 0
+        self.method_index = index
+        if index == BASIC_PUBLISH:
+            channel.take_publish(p, at + 4, at + size)
+        elif index == BASIC_ACK and size >= 13:
+            channel.on_ack(octets.get_u64(p, at + 4), (p[at + 12] & 1) != 0)
+        elif index == BASIC_NACK and size >= 13:
+            channel.on_nack(octets.get_u64(p, at + 4), (p[at + 12] & 1) != 0, (p[at + 12] & 2) != 0)
+        elif index == BASIC_REJECT and size >= 13:
+            channel.on_nack(octets.get_u64(p, at + 4), False, (p[at + 12] & 1) != 0)
+        else:
+            self.on_method(channel, octets.cut(p, at, at + size))

@@ -1,0 +1,50 @@
+# Octets in a buffer, as inline C. The pure twin is octets.py: the two must do the same.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+
+cdef inline uint32_t get_u16(const unsigned char* p, Py_ssize_t at) noexcept nogil:
+    return (<uint32_t>p[at] << 8) | p[at + 1]
+
+
+cdef inline uint32_t get_u32(const unsigned char* p, Py_ssize_t at) noexcept nogil:
+    return (<uint32_t>p[at] << 24) | (<uint32_t>p[at + 1] << 16) | (<uint32_t>p[at + 2] << 8) | p[at + 3]
+
+
+cdef inline uint64_t get_u64(const unsigned char* p, Py_ssize_t at) noexcept nogil:
+    return (<uint64_t>get_u32(p, at) << 32) | get_u32(p, at + 4)
+
+
+cdef inline void put_u16(unsigned char* p, Py_ssize_t at, uint32_t value) noexcept nogil:
+    p[at] = (value >> 8) & 0xFF
+    p[at + 1] = value & 0xFF
+
+
+cdef inline void put_u32(unsigned char* p, Py_ssize_t at, uint32_t value) noexcept nogil:
+    p[at] = value >> 24
+    p[at + 1] = (value >> 16) & 0xFF
+    p[at + 2] = (value >> 8) & 0xFF
+    p[at + 3] = value & 0xFF
+
+
+cdef inline void put_u64(unsigned char* p, Py_ssize_t at, uint64_t value) noexcept nogil:
+    put_u32(p, at, <uint32_t>(value >> 32))
+    put_u32(p, at + 4, <uint32_t>value)
+
+
+cdef inline void put_bytes(unsigned char* p, Py_ssize_t at, bytes data) noexcept:
+    memcpy(p + at, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+
+
+cdef inline void put_part(unsigned char* p, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t size) noexcept:
+    memcpy(p + at, PyBytes_AS_STRING(data) + start, size)
+
+
+cdef inline bytes cut(const unsigned char* p, Py_ssize_t at, Py_ssize_t end):
+    return PyBytes_FromStringAndSize(<const char*>p + at, end - at)
+
+
+cdef inline bint same(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, bytes data) noexcept:
+    return size == PyBytes_GET_SIZE(data) and memcmp(p + at, PyBytes_AS_STRING(data), size) == 0

@@ -1,0 +1,20 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+cdef int READY, UNACKED, GONE
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(8192)
+cdef class Message:
+    cdef public bytes address
+    cdef public bytes properties
+    cdef public bytes body
+    cdef public int64_t expires_at_ms
+    cdef public int64_t position
+    cdef public int64_t published_at_ms
+    cdef public int attempts
+    cdef public int priority
+    cdef public bint persistent
+    cdef public int state

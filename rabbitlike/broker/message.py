@@ -1,0 +1,62 @@
+"""A message as it stands in one queue.
+
+The octets (address, properties, body) are shared by all queues the message went to and never change; position, attempts
+and state belong to this queue alone, which is why each queue has a Message of its own.
+"""
+
+#: Where a message stands in its queue. GONE: settled in the middle of the line, to be skipped when its turn comes.
+READY = 0
+UNACKED = 1
+GONE = 2
+
+
+class Message:
+    """One message in one queue."""
+
+    __slots__ = (
+        "address",
+        "attempts",
+        "body",
+        "expires_at_ms",
+        "persistent",
+        "position",
+        "priority",
+        "properties",
+        "published_at_ms",
+        "state",
+    )
+
+    def __init__(
+        self, address: bytes, properties: bytes, body: bytes, persistent: bool, priority: int, published_at_ms: int
+    ) -> None:
+        #: Exchange and routing key as two short strings, just as basic.deliver carries them.
+        self.address = address
+        #: Property flags and list, just as they came.
+        self.properties = properties
+        self.body = body
+        self.persistent = persistent
+        #: -1: the publisher gave none.
+        self.priority = priority
+        self.published_at_ms = published_at_ms
+        #: 0: never.
+        self.expires_at_ms = 0
+        #: Place in the queue: grows, is never reused, and is where a returned message goes back to.
+        self.position = 0
+        #: How often it was delivered and came back.
+        self.attempts = 0
+        self.state = READY
+
+
+def make_address(exchange: str, routing_key: str) -> bytes:
+    """The two names as short strings. A name is at most 255 octets long: whoever made it has seen to that."""
+    first = exchange.encode("utf-8", "surrogateescape")
+    second = routing_key.encode("utf-8", "surrogateescape")
+    return bytes((len(first),)) + first + bytes((len(second),)) + second
+
+
+def exchange_of(address: bytes) -> str:
+    return address[1 : 1 + address[0]].decode("utf-8", "surrogateescape")
+
+
+def routing_key_of(address: bytes) -> str:
+    return address[2 + address[0] :].decode("utf-8", "surrogateescape")

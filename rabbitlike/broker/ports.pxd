@@ -1,0 +1,19 @@
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.message cimport Message
+
+
+cdef class Subscriber:
+    cdef public int64_t priority
+    cdef public bint parked
+    cdef public int held
+
+    cpdef bint takes(self) except -1
+    cpdef object deliver(self, Message message)
+    cpdef object cancel(self)
+
+
+cdef class Pumped:
+    cdef public bint touched
+
+    cpdef object pump(self)

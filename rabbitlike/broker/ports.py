@@ -1,0 +1,44 @@
+"""The queue's doors upwards: what it calls without knowing who stands there.
+
+Small base classes, subclassed in the session, so that a call up the house costs a C call and no import.
+"""
+
+from rabbitlike.broker.message import Message
+
+
+class Subscriber:
+    """Somebody who is given messages of a queue. The queue alone writes `parked`."""
+
+    __slots__ = ("held", "parked", "priority")
+
+    def __init__(self, priority: int) -> None:
+        #: parity: consumers of a higher x-priority come first, lower ones only while those are at their limit.
+        self.priority = priority
+        #: Out of the rotation until it says that it can take messages again.
+        self.parked = False
+        #: Messages it was given and has not settled yet.
+        self.held = 0
+
+    def takes(self) -> bool:
+        """Can it take one more message right now?"""
+        raise NotImplementedError
+
+    def deliver(self, message: Message) -> None:
+        """Give it a message. Called only after `takes` said yes."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """The queue is gone."""
+        raise NotImplementedError
+
+
+class Pumped:
+    """Something with messages to hand out at the end of the turn. The turn alone writes `touched`."""
+
+    __slots__ = ("touched",)
+
+    def __init__(self) -> None:
+        self.touched = False
+
+    def pump(self) -> None:
+        raise NotImplementedError

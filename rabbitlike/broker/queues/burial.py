@@ -1,0 +1,53 @@
+"""What becomes of a message that a queue gives up: to the dead-letter exchange, or nowhere.
+
+The letter goes out later in the same turn, never inside the pump or publish that killed the message: a chain of full
+queues that dead-letter into each other must not recurse. parity: no exchange, no route or a cycle means that the
+message is dropped, silently.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.message import Message, exchange_of, make_address, routing_key_of
+from rabbitlike.broker.queues.dead_letter import Reason, in_cycle, original_keys
+from rabbitlike.broker.queues.dead_letter import bury as write_death
+from rabbitlike.broker.router import route
+from rabbitlike.protocol.properties import Properties
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+
+
+def bury(queue: "Queue", message: Message, reason: Reason) -> None:
+    """``message`` is out of ``queue`` already."""
+    if queue.settings.dead_letter_exchange is not None:
+        queue.turn.later(partial(_send_letter, queue, message, reason))
+
+
+def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
+    vhost = queue.vhost
+    name = queue.settings.dead_letter_exchange
+    exchange = vhost.exchanges.get(name or "")
+    if exchange is None or name is None:
+        return
+    properties = Properties(message.properties)
+    keys = original_keys(routing_key_of(message.address), properties)
+    override = queue.settings.dead_letter_routing_key
+    letter = write_death(
+        properties,
+        queue=queue.name,
+        exchange=exchange_of(message.address),
+        routing_keys=keys,
+        reason=reason,
+        now_ms=queue.turn.now_ms,
+        # parity: an x-dead-letter-routing-key replaces all keys, so CC must not be routed by again.
+        keep_cc=override is None,
+    )
+    if override is not None:
+        keys = [override]
+    address = make_address(name, keys[0])
+    for target in route(exchange, keys, letter, vhost.exchanges):
+        if not in_cycle(letter, target.name):
+            target.enqueue(
+                Message(address, letter.raw, message.body, message.persistent, message.priority, queue.turn.now_ms)
+            )

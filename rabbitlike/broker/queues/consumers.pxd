@@ -1,0 +1,29 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.ports cimport Subscriber
+
+
+@cython.final
+cdef class Band:
+    cdef int64_t priority
+    cdef list members
+    cdef Py_ssize_t turn
+
+
+@cython.final
+cdef class Consumers:
+    cdef readonly bint single_active
+    cdef readonly list all
+    cdef readonly Subscriber active
+    cdef list _bands
+
+    cpdef object add(self, Subscriber consumer)
+    cpdef bint remove(self, Subscriber consumer) except -1
+    cpdef bint unpark(self, Subscriber consumer) except -1
+    @cython.locals(band=Band, members=list, consumer=Subscriber)
+    cdef Subscriber take(self)
+    @cython.locals(band=Band, at=Py_ssize_t)
+    cdef object _enter(self, Subscriber consumer)
+    @cython.locals(band=Band, at=Py_ssize_t)
+    cdef object _leave(self, Subscriber consumer)

@@ -1,0 +1,66 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.ports cimport Pumped, Subscriber
+from rabbitlike.broker.queues.consumers cimport Consumers
+from rabbitlike.broker.queues.ready cimport Ready
+from rabbitlike.broker.turn cimport Turn
+
+cdef int GONE, READY, UNACKED
+cdef int64_t STALE_EXPIRIES
+
+
+cdef class Queue(Pumped):
+    cdef readonly str name
+    cdef readonly object vhost
+    cdef readonly bint durable
+    cdef readonly bint auto_delete
+    cdef public object owner
+    cdef readonly object arguments
+    cdef readonly object settings
+    cdef readonly Turn turn
+    cdef readonly bint deleted
+    cdef readonly Ready ready
+    cdef readonly Consumers consumers
+    cdef readonly Subscriber exclusive_consumer
+    cdef readonly bint had_consumer
+    cdef readonly int64_t unacked_count
+    cdef readonly int64_t unacked_bytes
+    cdef readonly bint counts_deliveries
+    cdef readonly int64_t publish_count
+    cdef readonly int64_t deliver_count
+    cdef readonly int64_t redeliver_count
+    cdef readonly int64_t ack_count
+    cdef int64_t _next_position
+    cdef int64_t _ttl_ms
+    cdef int64_t _max_length
+    cdef int64_t _max_bytes
+    cdef int64_t _delivery_limit
+    cdef bint _rejects
+    cdef bint _simple
+    cdef bint _sparing
+    cdef list _expiries
+    cdef int64_t _expiry_at_ms
+    cdef object _expiry_timer
+    cdef object _expires_timer
+
+    cpdef object apply(self, object settings)
+    cpdef bint enqueue(self, Message message) except -1
+    @cython.locals(expires_at_ms=int64_t, dropped=Message)
+    cdef bint _enqueue_limited(self, Message message) except -1
+    @cython.locals(ready=Ready)
+    cdef bint _would_overflow(self, Message message) except -1
+    @cython.locals(ready=Ready)
+    cdef bint _over_limit(self) except -1
+    @cython.locals(ready=Ready, consumer=Subscriber, message=Message)
+    cpdef object pump(self)
+    @cython.locals(message=Message)
+    cpdef Message take(self)
+    cpdef object ack(self, Message message)
+    cpdef object reject(self, Message message)
+    cpdef object requeue(self, Message message)
+    cpdef object wake(self, Subscriber consumer)
+    cdef object _remember_expiry(self, Message message)
+    cdef object _watch_expiry(self, int64_t expires_at_ms)
+    cdef object _retire(self, Message message, object reason)

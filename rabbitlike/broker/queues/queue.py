@@ -1,0 +1,364 @@
+"""A queue: takes messages in, hands them out, and sees each to its end.
+
+A message is in exactly one state: ready (in `ready`), unacked (held by a channel) or settled (acked, expired, dropped,
+dead-lettered). `ready` and `unacked` counts change only here. Handing out happens in `pump`, at the end of the turn;
+the few rules that depend on whether a consumer is there at once (TTL 0, length limits) pump first and judge then. All
+of it is synchronous.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.message import GONE, READY, UNACKED, Message
+from rabbitlike.broker.ports import Pumped, Subscriber
+from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
+from rabbitlike.broker.queues.burial import bury
+from rabbitlike.broker.queues.consumers import Consumers
+from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.queues.ready import Ready
+from rabbitlike.broker.turn import Turn
+from rabbitlike.clock import Timer
+from rabbitlike.protocol.errors import access_refused
+from rabbitlike.protocol.tables import Table
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.vhost import Vhost
+
+#: An expiry heap is rebuilt when it holds this many more entries than messages that may still expire.
+STALE_EXPIRIES = 1024
+
+
+class Queue(Pumped):
+    """One queue of one vhost."""
+
+    __slots__ = (
+        "_delivery_limit",
+        "_expires_timer",
+        "_expiries",
+        "_expiry_at_ms",
+        "_expiry_timer",
+        "_max_bytes",
+        "_max_length",
+        "_next_position",
+        "_rejects",
+        "_simple",
+        "_sparing",
+        "_ttl_ms",
+        "ack_count",
+        "arguments",
+        "auto_delete",
+        "consumers",
+        "counts_deliveries",
+        "deleted",
+        "deliver_count",
+        "durable",
+        "exclusive_consumer",
+        "had_consumer",
+        "name",
+        "owner",
+        "publish_count",
+        "ready",
+        "redeliver_count",
+        "settings",
+        "turn",
+        "unacked_bytes",
+        "unacked_count",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        vhost: "Vhost",
+        *,
+        durable: bool,
+        auto_delete: bool,
+        owner: object | None,
+        arguments: Table,
+        settings: QueueSettings,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.vhost = vhost
+        self.durable = durable
+        self.auto_delete = auto_delete
+        #: The connection an exclusive queue belongs to.
+        self.owner = owner
+        self.arguments = arguments
+        self.turn: Turn = vhost.broker.turn
+        self.deleted = False
+        self.ready = Ready(settings.levels, settings.default_priority)
+        self.consumers = Consumers(settings.single_active_consumer)
+        self.exclusive_consumer: Subscriber | None = None
+        self.had_consumer = False
+        self.unacked_count = 0
+        self.unacked_bytes = 0
+        self._next_position = 1
+        #: Messages that expire at a time of their own, by time; those of the queue's TTL expire in order and need no
+        #: entry.
+        self._expiries: list[tuple[int, int, Message]] = []
+        self._expiry_at_ms = 0
+        self._expiry_timer: Timer | None = None
+        self._expires_timer: Timer | None = None
+        #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
+        self._sparing = False
+        self.publish_count = 0
+        self.deliver_count = 0
+        self.redeliver_count = 0
+        self.ack_count = 0
+        self.apply(settings)
+        self.renew_lease()
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Take on settings; those that the hot path reads are kept as plain numbers, -1 for none."""
+        self.settings = settings
+        self._ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
+        self._max_length = -1 if settings.max_length is None else settings.max_length
+        self._max_bytes = -1 if settings.max_length_bytes is None else settings.max_length_bytes
+        self._rejects = settings.overflow is not Overflow.DROP_HEAD
+        self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
+        self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
+        self._simple = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0
+
+    @property
+    def message_count(self) -> int:
+        return self.ready.count
+
+    @property
+    def consumer_count(self) -> int:
+        return len(self.consumers.all)
+
+    # In
+
+    def enqueue(self, message: Message) -> bool:
+        """Take a message in. False: the queue is full and refuses, and the publisher is to be told so."""
+        if self._simple and message.expires_at_ms == 0:
+            message.position = self._next_position
+            self._next_position += 1
+            self.ready.push(message)
+            self.publish_count += 1
+            if not self.touched:
+                self.turn.touch(self)
+            return True
+        return self._enqueue_limited(message)
+
+    def _enqueue_limited(self, message: Message) -> bool:
+        if self._rejects and self._would_overflow(message):
+            # Somebody may take what is ready before this one, and make room.
+            self.pump()
+            if self._would_overflow(message):
+                if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+                    bury(self, message, Reason.MAXLEN)
+                return False
+        if self._ttl_ms >= 0:
+            expires_at_ms = message.published_at_ms + self._ttl_ms
+            if message.expires_at_ms == 0 or expires_at_ms < message.expires_at_ms:
+                message.expires_at_ms = expires_at_ms
+        message.position = self._next_position
+        self._next_position += 1
+        self.ready.push(message)
+        self.publish_count += 1
+        self.turn.touch(self)
+        if message.expires_at_ms != 0:
+            if message.expires_at_ms <= self.turn.now_ms:
+                # parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone.
+                self._sparing = True
+                self.pump()
+                self._sparing = False
+            if message.state == READY:
+                self._remember_expiry(message)
+        if self._over_limit():
+            self.pump()
+            while self._over_limit():
+                dropped = self.ready.pop()
+                if dropped is None:
+                    break
+                self._retire(dropped, Reason.MAXLEN)
+        return True
+
+    def _would_overflow(self, message: Message) -> bool:
+        ready = self.ready
+        return (0 <= self._max_length < ready.count + 1) or (
+            0 <= self._max_bytes < ready.body_bytes + len(message.body)
+        )
+
+    def _over_limit(self) -> bool:
+        ready = self.ready
+        return (0 <= self._max_length < ready.count) or (0 <= self._max_bytes < ready.body_bytes)
+
+    # Out
+
+    def pump(self) -> None:
+        """Hand out what is ready to whoever can take it."""
+        if self.deleted:
+            return
+        ready = self.ready
+        while ready.count:
+            consumer = self.consumers.take()
+            if consumer is None:
+                return
+            message = self.take()
+            if message is None:
+                return
+            consumer.deliver(message)
+
+    def take(self) -> Message | None:
+        """The next message to go out, or None. It counts as unacked until it is settled or returned."""
+        while True:
+            message = self.ready.pop()
+            if message is None:
+                return None
+            if message.expires_at_ms != 0 and not self._sparing and message.expires_at_ms <= self.turn.now_ms:
+                self._retire(message, Reason.EXPIRED)
+                continue
+            message.state = UNACKED
+            self.unacked_count += 1
+            self.unacked_bytes += len(message.body)
+            self.deliver_count += 1
+            if message.attempts > 0:
+                self.redeliver_count += 1
+            return message
+
+    # An end for each
+
+    def ack(self, message: Message) -> None:
+        self.unacked_count -= 1
+        self.unacked_bytes -= len(message.body)
+        self.ack_count += 1
+
+    def reject(self, message: Message) -> None:
+        """The consumer wants it neither done nor back: it is dead."""
+        self.unacked_count -= 1
+        self.unacked_bytes -= len(message.body)
+        bury(self, message, Reason.REJECTED)
+
+    def requeue(self, message: Message) -> None:
+        """Back to where it stood, marked as delivered before."""
+        self.unacked_count -= 1
+        self.unacked_bytes -= len(message.body)
+        if self.deleted:
+            return
+        message.attempts += 1
+        if 0 <= self._delivery_limit < message.attempts:
+            bury(self, message, Reason.DELIVERY_LIMIT)
+            return
+        self.ready.push_back(message)
+        self.turn.touch(self)
+        if message.expires_at_ms != 0:
+            self._remember_expiry(message)
+
+    def purge(self) -> int:
+        """Drop all that is ready; how many that were."""
+        count = self.ready.count
+        self.ready.clear()
+        self._expiries.clear()
+        return count
+
+    def delete(self) -> None:
+        """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
+        self.deleted = True
+        for timer in (self._expiry_timer, self._expires_timer):
+            if timer is not None:
+                timer.cancel()
+        for consumer in list(self.consumers.all):
+            self.consumers.remove(consumer)
+            consumer.cancel()
+        self.purge()
+
+    # Consumers
+
+    def add_consumer(self, consumer: Subscriber, exclusive: bool) -> None:
+        if self.exclusive_consumer is not None or (exclusive and (self.consumers.all or self.consumers.single_active)):
+            raise access_refused(f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use")
+        if exclusive:
+            self.exclusive_consumer = consumer
+        self.consumers.add(consumer)
+        self.had_consumer = True
+        self.renew_lease()
+        self.turn.touch(self)
+
+    def remove_consumer(self, consumer: Subscriber) -> None:
+        if not self.consumers.remove(consumer):
+            return
+        if self.exclusive_consumer is consumer:
+            self.exclusive_consumer = None
+        if self.consumers.all:
+            self.turn.touch(self)
+        elif self.auto_delete:
+            self.vhost.delete_queue(self)
+        else:
+            self.renew_lease()
+
+    def wake(self, consumer: Subscriber) -> None:
+        """This consumer can take messages again."""
+        if self.consumers.unpark(consumer):
+            self.turn.touch(self)
+
+    # Time
+
+    def renew_lease(self) -> None:
+        """parity: declaring, getting and losing the last consumer start x-expires anew, a consumer stops it,
+        publishing does neither."""
+        if self._expires_timer is not None:
+            self._expires_timer.cancel()
+            self._expires_timer = None
+        if self.settings.expires_ms is not None and not self.consumers.all and not self.deleted:
+            self._expires_timer = self.turn.at(self.settings.expires_ms, self._end_lease)
+
+    def _end_lease(self) -> None:
+        if not self.deleted and not self.consumers.all:
+            self.vhost.delete_queue(self)
+
+    def _remember_expiry(self, message: Message) -> None:
+        """A ready message that will expire. With the queue's own TTL it does so in order, and its level's head
+        tells."""
+        if self._ttl_ms < 0 or message.expires_at_ms != message.published_at_ms + self._ttl_ms:
+            if len(self._expiries) > 2 * self.ready.count + STALE_EXPIRIES:
+                # Most entries are of messages consumed long before they were due.
+                self._expiries = [entry for entry in self._expiries if entry[2].state == READY]
+                heapify(self._expiries)
+            heappush(self._expiries, (message.expires_at_ms, message.position, message))
+        self._watch_expiry(message.expires_at_ms)
+
+    def _watch_expiry(self, expires_at_ms: int) -> None:
+        """See to it that somebody looks when a message that expires then is due."""
+        if self._expiry_timer is not None:
+            if self._expiry_at_ms <= expires_at_ms:
+                return
+            self._expiry_timer.cancel()
+        self._expiry_at_ms = expires_at_ms
+        self._expiry_timer = self.turn.at(expires_at_ms - self.turn.now_ms, self._expire_due)
+
+    def _expire_due(self) -> None:
+        """Retire all that is due and set the timer for what is due next."""
+        self._expiry_timer = None
+        now_ms = self.turn.now_ms
+        expiries = self._expiries
+        while expiries and expiries[0][0] <= now_ms:
+            message = heappop(expiries)[2]
+            if message.state == READY:
+                self.ready.remove(message)
+                self._retire(message, Reason.EXPIRED)
+        due_ms = expiries[0][0] if expiries else 0
+        if self._ttl_ms >= 0:
+            head_ms = self._expire_heads(now_ms)
+            due_ms = min(due_ms, head_ms) if due_ms and head_ms else due_ms or head_ms
+        if due_ms:
+            self._watch_expiry(due_ms)
+
+    def _expire_heads(self, now_ms: int) -> int:
+        """With one TTL for all, what expires next stands first in its level. When that will be, or 0."""
+        while True:
+            due = [message for message in self.ready.heads() if 0 < message.expires_at_ms <= now_ms]
+            if not due:
+                break
+            for message in due:
+                self.ready.remove(message)
+                self._retire(message, Reason.EXPIRED)
+        waiting = [message.expires_at_ms for message in self.ready.heads() if message.expires_at_ms]
+        return min(waiting) if waiting else 0
+
+    def _retire(self, message: Message, reason: Reason) -> None:
+        """A ready message, out of the line already, comes to its end without having been delivered."""
+        message.state = GONE
+        bury(self, message, reason)

@@ -1,0 +1,72 @@
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.ports cimport Subscriber
+from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.turn cimport Turn
+from rabbitlike.protocol.content cimport Content
+from rabbitlike.protocol.properties cimport Properties
+from rabbitlike.session.confirms cimport Confirms
+from rabbitlike.session.outlet cimport Outlet
+from rabbitlike.session.unacked cimport Delivery, Unacked
+
+cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT
+cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
+
+
+@cython.final
+cdef class Target:
+    cdef public object exchange
+    cdef public str routing_key
+    cdef public int64_t generation
+    cdef public bint is_plain
+    cdef public bint is_reply
+    cdef public list queues
+    cdef public object reply
+
+
+cdef class Channel(Content):
+    cdef readonly object connection
+    cdef readonly object vhost
+    cdef readonly Turn turn
+    cdef readonly Outlet outlet
+    cdef readonly Unacked unacked
+    cdef public dict consumers
+    cdef public int prefetch_count
+    cdef public str last_queue
+    cdef public Confirms confirms
+    cdef public object transaction
+    cdef public object reply_consumer
+    cdef readonly int64_t publish_count
+    cdef Target _target
+    cdef dict _targets
+    cdef bint _is_watched
+    cdef bint _answers_due
+    cdef bint _forgets_deaths
+
+    cdef object on_ack(self, uint64_t delivery_tag, bint multiple)
+    cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
+    cdef object on_address(self)
+    cdef object on_properties(self)
+    @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint)
+    cdef object on_publish(self, bytes body)
+    @cython.locals(is_due=bint)
+    cdef object _published(self, bint accepted)
+    cdef bint _needs_care(self) except -1
+    @cython.locals(target=Target)
+    cdef Target _find_target(self)
+    @cython.locals(properties=Properties)
+    cdef object _publish_carefully(self, Target target, bytes body)
+    @cython.locals(queue=Queue, message=Message)
+    cpdef bint deposit(self, object publication) except -1
+    cdef object _return(self, bytes address, bytes properties, bytes body)
+    cpdef object write_answers(self)
+    cdef list _take(self, uint64_t delivery_tag, bint multiple)
+    @cython.locals(delivery=Delivery)
+    cdef object _settle(self, list deliveries, object settle)
+    @cython.locals(consumer=Subscriber)
+    cdef object _release(self, Delivery delivery)
+    cpdef object wake_consumers(self)
+    @cython.locals(delivery=Delivery)
+    cpdef object requeue_all(self)

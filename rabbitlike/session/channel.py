@@ -1,0 +1,400 @@
+"""A channel: publishes in, deliveries out, settles back.
+
+The hot calls come straight from the frame reader: `on_publish`, `on_ack`, `on_nack`. A publish whose address,
+properties and topology are those of the one before takes the short way; anything out of the ordinary goes through
+`_publish_carefully`, where the checks stand in RabbitMQ's order. Everything else a channel can be asked is in
+`handlers`.
+"""
+
+from typing import TYPE_CHECKING
+
+from pamqp import base, commands
+
+from rabbitlike.broker.message import Message, exchange_of, routing_key_of
+from rabbitlike.broker.permissions import Access, Resource
+from rabbitlike.broker.queues.dead_letter import forget_client_deaths
+from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.router import cacheable
+from rabbitlike.broker.turn import Turn
+from rabbitlike.protocol import methods
+from rabbitlike.protocol.content import DISCARD, Content
+from rabbitlike.protocol.errors import not_implemented, precondition_failed
+from rabbitlike.protocol.properties import EXPIRATION, HEADERS, REPLY_TO, USER_ID, Properties
+from rabbitlike.session.confirms import Confirms
+from rabbitlike.session.consumer import Consumer
+from rabbitlike.session.copies import take_copies
+from rabbitlike.session.outlet import Outlet
+from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
+from rabbitlike.session.transaction import Publication, Settle, Transaction
+from rabbitlike.session.unacked import Delivery, Unacked
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.broker import Requester
+    from rabbitlike.broker.exchanges.exchange import Exchange
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.session.connection import Connection
+
+MANDATORY = 1
+IMMEDIATE = 2
+#: Properties that a publish is checked or changed by.
+WATCHED = EXPIRATION | HEADERS | REPLY_TO | USER_ID
+#: Addresses whose targets a channel remembers.
+TARGETS_KEPT = 4096
+
+NO_ROUTE = 312
+NO_ROUTE_TEXT = b"\x08NO_ROUTE"
+
+
+class Target:
+    """Where publishes to one exchange and routing key go: found, with all checks, once per generation."""
+
+    __slots__ = ("exchange", "generation", "is_plain", "is_reply", "queues", "reply", "routing_key")
+
+    def __init__(self, exchange: "Exchange", routing_key: str, generation: int) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.generation = generation
+        #: The queues are the same for every message, whatever its properties.
+        self.is_plain = True
+        self.queues: list[Queue] = []
+        #: A direct reply, and the requester that it goes to if there still is one.
+        self.is_reply = False
+        self.reply: Requester | None = None
+
+
+class Channel(Content):
+    """One channel of one connection."""
+
+    __slots__ = (
+        "_answers_due",
+        "_forgets_deaths",
+        "_is_watched",
+        "_target",
+        "_targets",
+        "confirms",
+        "connection",
+        "consumers",
+        "last_queue",
+        "outlet",
+        "prefetch_count",
+        "publish_count",
+        "reply_consumer",
+        "transaction",
+        "turn",
+        "unacked",
+        "vhost",
+    )
+
+    def __init__(self, number: int, connection: "Connection", vhost: "Vhost") -> None:
+        settings = connection.broker.settings
+        super().__init__(number, settings.max_message_size)
+        self.connection = connection
+        self.vhost = vhost
+        self.turn: Turn = connection.broker.turn
+        self.outlet: Outlet = connection.outlet
+        self.unacked = Unacked()
+        self.consumers: dict[str, Consumer] = {}
+        #: What basic.qos set for consumers to come.
+        self.prefetch_count = settings.default_prefetch
+        #: Name of the queue declared last here, which an empty queue name stands for.
+        self.last_queue = ""
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.reply_consumer: ReplyConsumer | None = None
+        self.publish_count = 0
+        self._target: Target | None = None
+        self._targets: dict[bytes, Target] = {}
+        #: The properties at hand ask for the careful way.
+        self._is_watched = False
+        self._answers_due = False
+        #: parity: RabbitMQ 4 starts x-death anew when a client publishes; 3.x counts on.
+        self._forgets_deaths = not settings.trust_client_x_death
+
+    # Answers
+
+    def send(self, method: base.Frame) -> None:
+        self.outlet.put(methods.encode(method, self.number))
+        self.outlet.mark()
+
+    def permit(self, access: Access, resource: Resource, name: str) -> None:
+        """403 unless the user may."""
+        self.connection.permit(access, resource, name)
+
+    @property
+    def is_open(self) -> bool:
+        return self.expecting != DISCARD
+
+    # Publishing
+
+    def on_address(self) -> None:
+        self._target = self._targets.get(self.address) if self.bits & IMMEDIATE == 0 else None
+
+    def on_properties(self) -> None:
+        self._is_watched = self.properties.flags & WATCHED != 0 and self._needs_care()
+
+    def on_publish(self, body: bytes) -> None:
+        target = self._target
+        if target is None or target.generation != self.turn.generation:
+            target = self._find_target()
+        if self._is_watched or not target.is_plain or self.transaction is not None:
+            self._publish_carefully(target, body)
+            return
+        properties = self.properties
+        accepted = True
+        for queue in target.queues:
+            message = Message(
+                self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
+            )
+            if not queue.enqueue(message):
+                accepted = False
+        if not target.queues and self.bits & MANDATORY:
+            self._return(self.address, properties.raw, body)
+        self._published(accepted)
+
+    def _published(self, accepted: bool) -> None:
+        self.publish_count += 1
+        if self.confirms is not None:
+            is_due = self.confirms.accept(0) if accepted else self.confirms.refuse()
+            if is_due and not self._answers_due:
+                self._answers_due = True
+                self.connection.answer_later(self)
+        if self.turn.alarmed:
+            self.connection.block()
+
+    def _needs_care(self) -> bool:
+        """Do these properties carry anything that a publish is checked or changed by?"""
+        properties = self.properties
+        flags = properties.flags
+        if flags & (EXPIRATION | USER_ID):
+            return True
+        if flags & REPLY_TO and properties.reply_to == DIRECT_REPLY:
+            return True
+        if flags & HEADERS == 0:
+            return False
+        # BCC ends in CC.
+        return properties.mentions(b"CC") or (self._forgets_deaths and properties.mentions(b"x-death"))
+
+    def _find_target(self) -> Target:
+        """Look up exchange and queues for the address at hand, with every check that depends on it alone."""
+        self._target = None
+        exchange_name = exchange_of(self.address)
+        routing_key = routing_key_of(self.address)
+        if self.bits & IMMEDIATE:
+            raise not_implemented("immediate=true")
+        self.permit("write", "exchange", exchange_name)
+        exchange = self.vhost.publish_target(exchange_name)
+        if exchange.kind == "topic":
+            self.connection.permit_topic("write", exchange_name, routing_key)
+        target = Target(exchange, routing_key, self.turn.generation)
+        if exchange_name == "" and routing_key.startswith(DIRECT_REPLY + "."):
+            target.is_plain = False
+            target.is_reply = True
+            target.reply = self.connection.broker.replies.get(routing_key)
+            return target
+        if cacheable(exchange, self.vhost.exchanges):
+            target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
+        else:
+            target.is_plain = False
+        if len(self._targets) >= TARGETS_KEPT:
+            self._targets.clear()
+        self._targets[self.address] = target
+        self._target = target
+        return target
+
+    def _publish_carefully(self, target: Target, body: bytes) -> None:
+        # parity: the order of these checks is RabbitMQ's; clients see which one speaks first.
+        properties = self.properties
+        if properties.flags & REPLY_TO and properties.reply_to == DIRECT_REPLY:
+            if self.reply_consumer is None:
+                raise precondition_failed("fast reply consumer does not exist")
+            properties = properties.replace(reply_to=self.reply_consumer.name)
+        expiration_ms = properties.expiration_ms
+        keys, properties = take_copies(target.routing_key, properties)
+        if self._forgets_deaths:
+            properties = forget_client_deaths(properties)
+        self._check_user(properties)
+        if target.is_reply:
+            self._reply(target.reply, properties, body)
+            return
+        if target.is_plain and len(keys) == 1:
+            queues = target.queues
+        else:
+            seen = Message(
+                self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
+            )
+            queues = self.vhost.route(target.exchange, keys, properties, seen)
+        publication = Publication(
+            queues,
+            self.address,
+            properties.raw,
+            body,
+            properties.persistent,
+            properties.priority,
+            expiration_ms,
+            self.bits & MANDATORY != 0,
+        )
+        if self.transaction is not None:
+            self.transaction.publications.append(publication)
+        else:
+            self._published(self.deposit(publication))
+
+    def deposit(self, publication: Publication) -> bool:
+        """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
+        accepted = True
+        now_ms = self.turn.now_ms
+        for queue in publication.queues:
+            if queue.deleted:
+                continue
+            message = Message(
+                publication.address,
+                publication.properties,
+                publication.body,
+                publication.persistent,
+                publication.priority,
+                now_ms,
+            )
+            if publication.expiration_ms >= 0:
+                message.expires_at_ms = now_ms + publication.expiration_ms
+            if not queue.enqueue(message):
+                accepted = False
+        if not publication.queues and publication.mandatory:
+            self._return(publication.address, publication.properties, publication.body)
+        return accepted
+
+    def _check_user(self, properties: Properties) -> None:
+        user = self.connection.user
+        claimed = properties.user_id
+        if claimed is not None and user is not None and claimed != user.name and "impersonator" not in user.tags:
+            raise precondition_failed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")
+
+    def _reply(self, requester: "Requester | None", properties: Properties, body: bytes) -> None:
+        if requester is not None:
+            requester.deliver(self.address, properties.raw, body)
+        elif self.bits & MANDATORY:
+            self._return(self.address, properties.raw, body)
+        self._published(True)
+
+    def _return(self, address: bytes, properties: bytes, body: bytes) -> None:
+        self.outlet.put_return(self.number, NO_ROUTE, NO_ROUTE_TEXT, address, properties, body, self.outlet.payload_max)
+        self.outlet.mark()
+
+    def write_answers(self) -> None:
+        """Put the confirms that are due. Called once per flush, after the returns they must not overtake."""
+        self._answers_due = False
+        if self.confirms is not None and self.is_open:
+            self.confirms.write(self.number, self.outlet)
+
+    # Settling
+
+    def on_ack(self, delivery_tag: int, multiple: bool) -> None:
+        if not multiple and self.transaction is None:
+            delivery = self.unacked.take(delivery_tag)
+            if delivery is None:
+                raise precondition_failed(f"unknown delivery tag {delivery_tag}")
+            self._release(delivery)
+            delivery.queue.ack(delivery.message)
+        else:
+            self._settle(self._take(delivery_tag, multiple), Settle.ACK)
+
+    def on_nack(self, delivery_tag: int, multiple: bool, requeue: bool) -> None:
+        self._settle(self._take(delivery_tag, multiple), Settle.REQUEUE if requeue else Settle.REJECT)
+
+    def _take(self, delivery_tag: int, multiple: bool) -> list[Delivery]:
+        if multiple and delivery_tag == 0:
+            return self.unacked.take_all()
+        if multiple:
+            taken = self.unacked.take_up_to(delivery_tag)
+            if taken is not None:
+                return taken
+        else:
+            delivery = self.unacked.take(delivery_tag)
+            if delivery is not None:
+                return [delivery]
+        raise precondition_failed(f"unknown delivery tag {delivery_tag}")
+
+    def _settle(self, deliveries: list[Delivery], settle: Settle) -> None:
+        if self.transaction is not None:
+            for delivery in deliveries:
+                self.transaction.settles.append((delivery, settle))
+        elif settle is Settle.ACK:
+            for delivery in deliveries:
+                self._release(delivery)
+                delivery.queue.ack(delivery.message)
+        elif settle is Settle.REQUEUE:
+            for delivery in deliveries:
+                self._release(delivery)
+                delivery.queue.requeue(delivery.message)
+        else:
+            for delivery in deliveries:
+                self._release(delivery)
+                delivery.queue.reject(delivery.message)
+
+    def _release(self, delivery: Delivery) -> None:
+        """Give the consumer its credit back."""
+        consumer = delivery.consumer
+        if consumer is not None:
+            consumer.held -= 1
+            self.unacked.held -= 1
+            if consumer.parked:
+                delivery.queue.wake(consumer)
+            if self.unacked.limit != 0:
+                self.wake_consumers()
+
+    def wake_consumers(self) -> None:
+        """Credit of the whole channel came back, or the way out is open again."""
+        for consumer in self.consumers.values():
+            if consumer.parked:
+                consumer.queue.wake(consumer)
+
+    def commit(self) -> None:
+        """tx.commit: all that was held back happens now. parity: publishes first, settles second."""
+        transaction = self.transaction
+        if transaction is None:
+            raise precondition_failed("channel is not transactional")
+        self.transaction = None
+        accepted = True
+        for publication in transaction.publications:
+            accepted = self.deposit(publication) and accepted
+        for delivery, settle in transaction.settles:
+            self._settle([delivery], settle)
+        self.transaction = Transaction()
+        if not accepted:
+            raise precondition_failed("partial tx completion")
+
+    def rollback(self) -> None:
+        if self.transaction is None:
+            raise precondition_failed("channel is not transactional")
+        self.unacked.put_back([delivery for delivery, _ in self.transaction.settles])
+        self.transaction = Transaction()
+
+    def requeue_all(self) -> None:
+        """Everything unacked goes back to its queue, as after a crash of the client."""
+        deliveries = self.unacked.take_all()
+        if self.transaction is not None:
+            deliveries += [delivery for delivery, _ in self.transaction.settles]
+            self.transaction = None
+        for delivery in deliveries:
+            self._release(delivery)
+            delivery.queue.requeue(delivery.message)
+
+    # Consumers and the end
+
+    def drop_consumer(self, consumer: Consumer) -> None:
+        """The queue has gone from under a consumer."""
+        if self.consumers.pop(consumer.tag, None) is None or not self.is_open:
+            return
+        if self.connection.capabilities.get("consumer_cancel_notify"):
+            self.send(methods.make(commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True))
+
+    def close(self) -> None:
+        """Take the channel out of the broker: its consumers leave, what it holds goes back."""
+        self.drop_content()
+        consumers = list(self.consumers.values())
+        self.consumers = {}
+        for consumer in consumers:
+            consumer.queue.remove_consumer(consumer)
+        if self.reply_consumer is not None:
+            self.connection.broker.replies.pop(self.reply_consumer.name, None)
+            self.reply_consumer = None
+        self.requeue_all()
+        self.confirms = None

@@ -1,0 +1,453 @@
+"""A connection: one client's talk, from its first octet to its end.
+
+`receive` is the only door in and the only place where an AmqpError is caught: `fail` turns it into channel.close or
+connection.close, as its code says. A closing channel discards everything until close-ok; a connection whose framing is
+lost hears nothing more. Whatever the end, `release` gives back what the client held, once.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from pamqp import base, commands
+
+from rabbitlike.broker.permissions import Access, Resource
+from rabbitlike.clock import Timer
+from rabbitlike.protocol import methods
+from rabbitlike.protocol.content import BODY_FRAME, DISCARD, HEADER_FRAME, METHOD_FRAME, Content
+from rabbitlike.protocol.errors import (
+    AmqpError,
+    channel_error,
+    command_invalid,
+    frame_error,
+    internal_error,
+    unexpected_frame,
+)
+from rabbitlike.protocol.frames import HEARTBEAT_FRAME, FrameReader
+from rabbitlike.protocol.handshake import FRAME_MAX_BEFORE_TUNE, PROTOCOL_HEADER, State
+from rabbitlike.protocol.tables import Table
+from rabbitlike.session.channel import Channel
+from rabbitlike.session.handlers import CHANNEL_HANDLERS, CONNECTION_HANDLERS, greet
+from rabbitlike.session.handlers.channel import check_channel_number
+from rabbitlike.session.outlet import Outlet
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.broker import Broker
+    from rabbitlike.broker.users import User
+    from rabbitlike.broker.vhost import Vhost
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+#: Deliveries to one client stop at this many octets until they have been handed to its socket.
+FLUSH_SIZE = 256 * 1024
+#: A client that asks on and on but reads no answers is not read either, once this much waits for it.
+UNREAD_ANSWERS = 4 * 1024 * 1024
+#: parity: how long a client whose framing is lost keeps its socket, to read why.
+LINGER_MS = 3000
+CLOSE_OK_TIMEOUT_MS = 30_000
+
+#: Late settles of a channel that was closed under them; correct clients race here all the time.
+SETTLES = (commands.Basic.Ack.index, commands.Basic.Nack.index, commands.Basic.Reject.index)
+
+EXPECTED = {
+    METHOD_FRAME: "expected method frame, got non method frame instead",
+    HEADER_FRAME: "expected content header for class 60, got non content header frame instead",
+    BODY_FRAME: "expected content body, got non content body frame instead",
+}
+
+
+class Wire(Protocol):
+    """The socket, as a connection sees it."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None:
+        """After what was written has gone out."""
+        ...
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def start_heartbeat(self, seconds: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end."""
+
+    host: str
+    port: int
+    local_host: str
+    local_port: int
+    tls: bool = False
+    #: The common name of the client's certificate, when it showed one that we trust.
+    certificate_name: str | None = None
+    is_loopback: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} -> {self.local_host}:{self.local_port}"
+
+
+class Connection(FrameReader):
+    """One client."""
+
+    def __init__(self, broker: "Broker", wire: Wire, peer: Peer) -> None:
+        super().__init__()
+        self.broker = broker
+        self.settings = broker.settings
+        self.wire = wire
+        self.peer = peer
+        self.name = str(peer)
+        self.connected_at_ms = broker.turn.now_ms
+        self.outlet = Outlet(self, broker.turn, min(FLUSH_SIZE, broker.settings.out_buffer_limit))
+        #: Octets of a frame that has not arrived whole; they come first in the next read.
+        self.leftover = b""
+        self.state = State.AWAIT_HEADER
+        # Negotiated
+        self.frame_max = FRAME_MAX_BEFORE_TUNE
+        self.payload_max = FRAME_MAX_BEFORE_TUNE
+        self.channel_max = 0
+        self.heartbeat = 0
+        self.mechanism = ""
+        self.user: User | None = None
+        self.vhost: Vhost | None = None
+        self.client_properties = Table()
+        self.capabilities: dict[str, bool] = {}
+        # Flow
+        #: An alarm stopped this client's publishing.
+        self.is_blocked = False
+        self._is_paused = False
+        self._unread = 0
+        self._holds: set[str] = set()
+        # The end
+        self._is_deaf = False
+        self._is_released = False
+        self._close_timer: Timer | None = None
+        self._answering: list[Channel] = []
+        broker.connections.add(self)
+
+    @property
+    def is_open(self) -> bool:
+        return self.state is State.OPEN
+
+    @property
+    def is_closing(self) -> bool:
+        return self.state in (State.CLOSING, State.CLOSED)
+
+    # In
+
+    def receive(self, data: bytearray, end: int) -> None:
+        """Handle ``data[:end]``: what was left over of the last read, and what has arrived since."""
+        turn = self.broker.turn
+        turn.begin()
+        self.at = 0
+        if self.state is State.AWAIT_HEADER and not self._take_header(data, end):
+            end = self.at
+        while not self._is_deaf:
+            start = self.at
+            try:
+                self.feed(data, end)
+                break
+            except AmqpError as error:
+                if self.at == start:
+                    # Not even the frame's borders can be trusted: there is no telling where the next one starts.
+                    self._is_deaf = True
+                self.fail(error)
+            except Exception:
+                log.exception("connection %s: unexpected error", self.name)
+                self.fail(internal_error("an unexpected error, for details see the broker log"))
+        self.leftover = b"" if self._is_deaf else bytes(data[self.at : end])
+        turn.finish()
+
+    def _take_header(self, data: bytearray, end: int) -> bool:
+        """The protocol header, before anything else. False: wait for more, or for nothing any more."""
+        if end < len(PROTOCOL_HEADER):
+            if data[:end] == PROTOCOL_HEADER[:end]:
+                self.leftover = bytes(data[:end])
+                self.at = 0
+                return False
+        self.at = min(end, len(PROTOCOL_HEADER))
+        if greet(self, bytes(data[: self.at])):
+            return True
+        self._is_deaf = True
+        self.state = State.CLOSED
+        self.release()
+        return False
+
+    def on_method(self, channel: Content, payload: bytes) -> None:
+        method = methods.decode(payload)
+        handler = CHANNEL_HANDLERS.get(method.index)
+        if handler is None:
+            raise command_invalid("unimplemented method")
+        assert isinstance(channel, Channel)
+        handler(channel, method)
+
+    def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
+        if self.state is State.CLOSED:
+            return
+        if kind == HEARTBEAT_FRAME:
+            if number != 0:
+                raise unexpected_frame("heartbeat frame on a channel other than 0")
+            if payload:
+                raise frame_error(f"heartbeat frame with a payload of {len(payload)} octets")
+        elif kind not in EXPECTED:
+            raise frame_error(f"unknown frame type {kind}")
+        elif number == 0:
+            self._on_connection_frame(kind, payload)
+        elif self.state is State.OPEN:
+            self._on_channel_frame(kind, number, payload)
+        elif self.state is not State.CLOSING:
+            raise channel_error(f"frame on channel {number} before the connection is open")
+
+    def _on_connection_frame(self, kind: int, payload: bytes) -> None:
+        if kind != METHOD_FRAME:
+            raise unexpected_frame(EXPECTED[METHOD_FRAME])
+        self._note_method(payload)
+        method = methods.decode(payload)
+        if self.state is State.CLOSING and method.index not in (
+            commands.Connection.Close.index,
+            commands.Connection.CloseOk.index,
+        ):
+            return
+        handler = CONNECTION_HANDLERS.get(method.index)
+        if handler is None:
+            raise command_invalid("unimplemented method")
+        handler(self, method)
+
+    def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame that its channel was not waiting for."""
+        channel = self.channels.get(number)
+        index = int.from_bytes(payload[:4], "big") if kind == METHOD_FRAME else 0
+        if channel is None:
+            self._note_method(payload if kind == METHOD_FRAME else b"")
+            if index == commands.Channel.Open.index:
+                self.open_channel(number)
+            elif index not in SETTLES and index != commands.Channel.CloseOk.index:
+                raise channel_error("expected 'channel.open'")
+        elif channel.expecting == DISCARD:
+            if index == commands.Channel.CloseOk.index:
+                self.drop_channel(number)
+            elif index == commands.Channel.Close.index:
+                assert isinstance(channel, Channel)
+                channel.send(methods.make(commands.Channel.CloseOk))
+        else:
+            raise unexpected_frame(EXPECTED[channel.expecting])
+
+    def _note_method(self, payload: bytes) -> None:
+        self.method_index = int.from_bytes(payload[:4], "big")
+
+    # Out
+
+    def send(self, method: base.Frame) -> None:
+        """A method on channel 0."""
+        self.outlet.put(methods.encode(method, 0))
+        self.outlet.mark()
+
+    def send_heartbeat(self) -> None:
+        self.wire.write(HEARTBEAT)
+
+    def answer_later(self, channel: Channel) -> None:
+        """This channel has confirms to write at the next flush."""
+        self._answering.append(channel)
+        self.outlet.mark()
+
+    def flush(self) -> None:
+        """Hand everything to the socket. Called by the turn, once, after all queues were pumped."""
+        outlet = self.outlet
+        outlet.flushed()
+        if self._answering:
+            answering = self._answering
+            self._answering = []
+            for channel in answering:
+                channel.write_answers()
+        if outlet.size:
+            data = outlet.take()
+            self.wire.write(data)
+            if self._is_paused:
+                self._unread += len(data)
+                if self._unread > UNREAD_ANSWERS:
+                    self.hold("unread")
+        if not outlet.open and not self._is_paused:
+            self._reopen()
+
+    def pause_delivery(self) -> None:
+        """The socket does not take more."""
+        self._is_paused = True
+        self.outlet.open = False
+
+    def resume_delivery(self) -> None:
+        self.broker.turn.begin()
+        self._is_paused = False
+        self._unread = 0
+        self.let_go("unread")
+        self._reopen()
+        self.broker.turn.finish()
+
+    def _reopen(self) -> None:
+        self.outlet.open = True
+        for channel in self.open_channels():
+            channel.wake_consumers()
+
+    # Flow
+
+    def hold(self, reason: str) -> None:
+        """Stop reading for a reason; reading goes on when no reason is left."""
+        if not self._holds:
+            self.wire.pause_reading()
+        self._holds.add(reason)
+
+    def let_go(self, reason: str) -> None:
+        if reason in self._holds:
+            self._holds.remove(reason)
+            if not self._holds:
+                self.wire.resume_reading()
+
+    def block(self) -> None:
+        """parity: an alarm blocks a client when it publishes, not before; it hears so once."""
+        if self.is_blocked or not self.is_open:
+            return
+        self.is_blocked = True
+        if self.capabilities.get("connection.blocked"):
+            self.send(methods.make(commands.Connection.Blocked, reason=self.broker.alarms.reason))
+        self.hold("blocked")
+
+    def unblock(self) -> None:
+        if not self.is_blocked:
+            return
+        self.is_blocked = False
+        if self.capabilities.get("connection.blocked") and self.is_open:
+            self.send(methods.make(commands.Connection.Unblocked))
+        self.let_go("blocked")
+
+    # Permissions
+
+    def permit(self, access: Access, resource: Resource, name: str) -> None:
+        assert self.user is not None and self.vhost is not None
+        self.broker.permissions.check(self.user.name, self.vhost.name, access, resource, name)
+
+    def permit_topic(self, access: Literal["write", "read"], exchange: str, routing_key: str) -> None:
+        assert self.user is not None and self.vhost is not None
+        self.broker.permissions.check_topic(self.user.name, self.vhost.name, access, exchange, routing_key)
+
+    # Channels
+
+    def open_channels(self) -> Iterator[Channel]:
+        for channel in list(self.channels.values()):
+            assert isinstance(channel, Channel)
+            yield channel
+
+    def open_channel(self, number: int) -> None:
+        check_channel_number(self, number)
+        assert self.vhost is not None
+        channel = Channel(number, self, self.vhost)
+        self.channels[number] = channel
+        self.forget_current()
+        channel.send(methods.make(commands.Channel.OpenOk, channel_id=""))
+
+    def drop_channel(self, number: int) -> None:
+        """The number is free again."""
+        self.channels.pop(number, None)
+        self.forget_current()
+
+    # The end
+
+    def fail(self, error: AmqpError) -> None:
+        """The one place that turns an error into a close."""
+        if error.class_id == 0:
+            error.class_id, error.method_id = self.method_index >> 16, self.method_index & 0xFFFF
+        number = self.current_number
+        channel = self.channels.get(number)
+        if error.is_hard or number == 0 or not isinstance(channel, Channel) or not self.is_open:
+            log.warning("connection %s, channel %d: %s", self.name, number, error.reply_text)
+            self.close(error)
+            return
+        log.info("connection %s, channel %d: %s", self.name, number, error.reply_text)
+        # The channel's answers so far go out before the close: a client is to see its confirms.
+        channel.write_answers()
+        channel.send(
+            methods.make(
+                commands.Channel.Close,
+                reply_code=error.code,
+                reply_text=error.reply_text,
+                class_id=error.class_id,
+                method_id=error.method_id,
+            )
+        )
+        channel.close()
+
+    def close(self, error: AmqpError) -> None:
+        """Tell the client that it is over, and wait a while for it to say that it knows."""
+        if self.is_closing:
+            return
+        self.release()
+        self.state = State.CLOSING
+        self.send(
+            methods.make(
+                commands.Connection.Close,
+                reply_code=error.code,
+                reply_text=error.reply_text,
+                class_id=error.class_id,
+                method_id=error.method_id,
+            )
+        )
+        patience_ms = CLOSE_OK_TIMEOUT_MS
+        if self._is_deaf:
+            patience_ms = LINGER_MS
+        elif 0 < self.heartbeat * 1000 < patience_ms:
+            patience_ms = self.heartbeat * 1000
+        self._close_timer = self.broker.turn.at(patience_ms, self._give_up)
+        # Whatever held it back, it must be able to answer.
+        for reason in tuple(self._holds):
+            self.let_go(reason)
+
+    def shutdown(self, code: int, text: str) -> None:
+        """The broker, or an operator, ends this connection."""
+        self.broker.turn.begin()
+        self.method_index = 0
+        self.close(AmqpError(code, text))
+        self.broker.turn.finish()
+
+    def finish_close(self) -> None:
+        """Both sides know: the socket can go, once the last answer is out."""
+        self.release()
+        self.state = State.CLOSED
+        self._is_deaf = True
+        self.broker.turn.later(self._hang_up)
+
+    def _hang_up(self) -> None:
+        self.flush()
+        self.wire.close()
+
+    def _give_up(self) -> None:
+        if self.state is not State.CLOSED:
+            self.state = State.CLOSED
+            self._is_deaf = True
+            self.wire.abort()
+
+    def lost(self) -> None:
+        """The socket is gone."""
+        self.broker.turn.begin()
+        self.state = State.CLOSED
+        self._is_deaf = True
+        self.release()
+        self.broker.turn.finish()
+
+    def release(self) -> None:
+        """Give back all that this client holds: messages, consumers, exclusive queues."""
+        if self._close_timer is not None and self.state in (State.CLOSING, State.CLOSED):
+            self._close_timer.cancel()
+        if self._is_released:
+            return
+        self._is_released = True
+        for channel in self.open_channels():
+            channel.close()
+        self.channels.clear()
+        self.forget_current()
+        if self.vhost is not None:
+            self.vhost.remove_owner(self)
+        self.broker.connections.discard(self)

@@ -1,0 +1,121 @@
+"""A consumer: a queue's subscriber that turns messages into basic.deliver on its channel's connection.
+
+It takes messages while the connection's way out is open and, when it must ack, while it and its channel hold fewer than
+the prefetch.
+"""
+
+from collections.abc import Callable
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.ports import Subscriber
+from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.turn import Turn
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.tables import Table
+from rabbitlike.session.outlet import Outlet
+from rabbitlike.session.unacked import Delivery, Unacked
+
+DELIVERY_COUNT = "x-delivery-count"
+
+
+class Consumer(Subscriber):
+    """One basic.consume."""
+
+    __slots__ = (
+        "_number",
+        "_on_cancel",
+        "_outlet",
+        "_tag_octets",
+        "_turn",
+        "_unacked",
+        "arguments",
+        "exclusive",
+        "no_ack",
+        "prefetch_count",
+        "queue",
+        "tag",
+    )
+
+    def __init__(
+        self,
+        tag: str,
+        queue: Queue,
+        number: int,
+        outlet: Outlet,
+        unacked: Unacked,
+        turn: Turn,
+        on_cancel: Callable[["Consumer"], None],
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        prefetch_count: int,
+        priority: int,
+        arguments: Table,
+    ) -> None:
+        super().__init__(priority)
+        self.tag = tag
+        self.queue = queue
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        #: 0: no limit. parity: without acks there is none either.
+        self.prefetch_count = prefetch_count
+        self.arguments = arguments
+        octets = tag.encode("utf-8", "surrogateescape")
+        self._tag_octets = bytes((len(octets),)) + octets
+        self._number = number
+        self._outlet = outlet
+        self._unacked = unacked
+        self._turn = turn
+        self._on_cancel = on_cancel
+
+    def takes(self) -> bool:
+        if not self._outlet.open:
+            return False
+        if self.no_ack:
+            return True
+        if self.prefetch_count != 0 and self.held >= self.prefetch_count:
+            return False
+        return self._unacked.limit == 0 or self._unacked.held < self._unacked.limit
+
+    def deliver(self, message: Message) -> None:
+        unacked = self._unacked
+        unacked.last_tag += 1
+        properties = message.properties
+        if self.queue.counts_deliveries:
+            properties = with_delivery_count(message)
+        self._outlet.put_deliver(
+            self._number,
+            self._tag_octets,
+            unacked.last_tag,
+            message.attempts > 0,
+            message.address,
+            properties,
+            message.body,
+            self._outlet.payload_max,
+        )
+        self._outlet.mark()
+        if self.no_ack:
+            self.queue.ack(message)
+        else:
+            self.held += 1
+            unacked.held += 1
+            unacked.add(Delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms))
+
+    def cancel(self) -> None:
+        self._on_cancel(self)
+
+
+def with_delivery_count(message: Message) -> bytes:
+    """The message's properties with the header that says how often it came back; none at the first delivery.
+
+    A header of that name that a publisher made up is not passed on.
+    """
+    if message.attempts == 0 and DELIVERY_COUNT.encode() not in message.properties:
+        return message.properties
+    properties = Properties(message.properties)
+    headers = properties.headers or Table()
+    headers.pop(DELIVERY_COUNT, None)
+    if message.attempts > 0:
+        headers.put(DELIVERY_COUNT, message.attempts, "l")
+    raw: bytes = properties.replace(headers=headers).raw
+    return raw

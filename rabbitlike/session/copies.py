@@ -1,0 +1,34 @@
+"""CC and BCC: further routing keys that a publisher puts in the headers.
+
+parity: both must be arrays of long strings; CC stays for the consumer to see, BCC is taken out before anybody does.
+"""
+
+from rabbitlike.protocol.errors import precondition_failed
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.tables import Table
+
+
+def take_copies(routing_key: str, properties: Properties) -> tuple[list[str], Properties]:
+    """All keys to route by, the first being the publish's own, and the properties as consumers shall see them."""
+    keys = [routing_key]
+    if not properties.mentions(b"CC"):  # BCC ends in CC, too
+        return keys, properties
+    headers = properties.headers
+    if not headers:
+        return keys, properties
+    for name in ("CC", "BCC"):
+        keys += _keys(headers, name)
+    if "BCC" in headers:
+        del headers["BCC"]
+        properties = properties.replace(headers=headers)
+    return keys, properties
+
+
+def _keys(headers: Table, name: str) -> list[str]:
+    if name not in headers:
+        return []
+    copies = headers[name]
+    keys = [key for key in copies if isinstance(key, str)] if isinstance(copies, list) else []
+    if not isinstance(copies, list) or len(keys) != len(copies):
+        raise precondition_failed(f"invalid '{name}' header: expected an array of strings")
+    return keys

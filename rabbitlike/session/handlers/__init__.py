@@ -1,0 +1,32 @@
+"""What the methods of each AMQP class do: one module per class, one short function per method.
+
+The two tables say all that a client can ask; a method in neither is answered with 503. Hot methods (publish, ack, nack,
+reject) never come here: the frame reader hands them to the channel itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rabbitlike.session.handlers import access, basic, channel, confirm, connection, exchange, queue, tx
+from rabbitlike.session.handlers.connection import greet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rabbitlike.session.channel import Channel
+    from rabbitlike.session.connection import Connection
+
+__all__ = ["CHANNEL_HANDLERS", "CONNECTION_HANDLERS", "greet"]
+
+#: By pamqp's index of the method: class id and method id in one number.
+CHANNEL_HANDLERS: dict[int, Callable[[Channel, Any], None]] = {
+    **access.HANDLERS,
+    **basic.HANDLERS,
+    **channel.HANDLERS,
+    **confirm.HANDLERS,
+    **exchange.HANDLERS,
+    **queue.HANDLERS,
+    **tx.HANDLERS,
+}
+CONNECTION_HANDLERS: dict[int, Callable[[Connection, Any], None]] = connection.HANDLERS

@@ -1,0 +1,162 @@
+"""basic.*: consume, cancel, get, qos, recover. Publishing and settling are hot and never come here: see
+session/channel.py."""
+
+from __future__ import annotations
+
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Any, cast
+
+from pamqp import commands
+
+from rabbitlike.broker.queues.arguments import consumer_priority
+from rabbitlike.protocol import methods
+from rabbitlike.protocol.errors import not_allowed, not_found, not_implemented, precondition_failed
+from rabbitlike.session.consumer import Consumer, with_delivery_count
+from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
+from rabbitlike.session.unacked import Delivery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rabbitlike.protocol.tables import Table
+    from rabbitlike.session.channel import Channel
+
+
+def qos(channel: Channel, method: commands.Basic.Qos) -> None:
+    if method.prefetch_size != 0:
+        raise not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_:
+        channel.unacked.limit = method.prefetch_count
+        channel.wake_consumers()
+    else:
+        # parity: for consumers to come; those that are there keep theirs.
+        channel.prefetch_count = method.prefetch_count
+    channel.send(methods.make(commands.Basic.QosOk))
+
+
+def consume(channel: Channel, method: commands.Basic.Consume) -> None:
+    tag = method.consumer_tag or f"amq.ctag-{token_urlsafe(16)}"
+    if tag in channel.consumers or (channel.reply_consumer is not None and channel.reply_consumer.tag == tag):
+        raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
+    limit = channel.connection.settings.consumer_max_per_channel
+    if 0 < limit <= len(channel.consumers):
+        raise not_allowed(f"reached maximum ({limit}) of consumers per channel")
+    if method.queue == DIRECT_REPLY:
+        _consume_replies(channel, method, tag)
+        return
+    name = queue_name(channel, method.queue)
+    channel.permit("read", "queue", name)
+    queue = channel.vhost.queue(name, channel.connection)
+    arguments = cast("Table", method.arguments)
+    consumer = Consumer(
+        tag,
+        queue,
+        channel.number,
+        channel.outlet,
+        channel.unacked,
+        channel.turn,
+        channel.drop_consumer,
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        prefetch_count=channel.prefetch_count,
+        priority=consumer_priority(arguments, queue=name, vhost=channel.vhost.name),
+        arguments=arguments,
+    )
+    queue.add_consumer(consumer, method.exclusive)
+    channel.consumers[tag] = consumer
+    if not method.nowait:
+        # Deliveries start at the end of the turn, so the client hears of its consumer first.
+        channel.send(methods.make(commands.Basic.ConsumeOk, consumer_tag=tag))
+
+
+def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str) -> None:
+    if not method.no_ack:
+        raise precondition_failed("reply consumer cannot acknowledge")
+    if channel.reply_consumer is not None:
+        raise precondition_failed("reply consumer already set")
+    consumer = ReplyConsumer(tag, channel.number, channel.outlet, channel.unacked)
+    channel.reply_consumer = consumer
+    channel.connection.broker.replies[consumer.name] = consumer
+    if not method.nowait:
+        channel.send(methods.make(commands.Basic.ConsumeOk, consumer_tag=tag))
+
+
+def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
+    tag = method.consumer_tag
+    consumer = channel.consumers.pop(tag, None)
+    if consumer is not None:
+        consumer.queue.remove_consumer(consumer)
+    elif channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
+        channel.connection.broker.replies.pop(channel.reply_consumer.name, None)
+        channel.reply_consumer = None
+    if not method.nowait:
+        channel.send(methods.make(commands.Basic.CancelOk, consumer_tag=tag))
+
+
+def cancel_ok(channel: Channel, method: commands.Basic.CancelOk) -> None:
+    """parity: the broker's basic.cancel asks for no answer; some clients give one."""
+
+
+def get(channel: Channel, method: commands.Basic.Get) -> None:
+    name = queue_name(channel, method.queue)
+    channel.permit("read", "queue", name)
+    queue = channel.vhost.queue(name, channel.connection)
+    queue.renew_lease()
+    message = queue.take()
+    if message is None:
+        channel.send(methods.make(commands.Basic.GetEmpty, cluster_id=""))
+        return
+    unacked = channel.unacked
+    unacked.last_tag += 1
+    properties = with_delivery_count(message) if queue.counts_deliveries else message.properties
+    channel.outlet.put_get_ok(
+        channel.number,
+        unacked.last_tag,
+        message.attempts > 0,
+        message.address,
+        queue.message_count,
+        properties,
+        message.body,
+        channel.outlet.payload_max,
+    )
+    channel.outlet.mark()
+    if method.no_ack:
+        queue.ack(message)
+    else:
+        unacked.add(Delivery(unacked.last_tag, message, queue, None, channel.turn.now_ms))
+
+
+def recover(channel: Channel, method: commands.Basic.Recover) -> None:
+    _recover(channel, method.requeue)
+    channel.send(methods.make(commands.Basic.RecoverOk))
+
+
+def recover_async(channel: Channel, method: commands.Basic.RecoverAsync) -> None:
+    _recover(channel, method.requeue)
+
+
+def _recover(channel: Channel, requeue: bool) -> None:
+    if not requeue:
+        raise not_implemented("requeue=false")
+    channel.requeue_all()
+
+
+def queue_name(channel: Channel, name: str) -> str:
+    """A queue's name as a method meant it. parity: empty is the queue this channel declared last, 404 when it has
+    none."""
+    if name:
+        return name
+    if not channel.last_queue:
+        raise not_found("no previously declared queue")
+    return channel.last_queue
+
+
+HANDLERS: dict[int, Callable[[Channel, Any], None]] = {
+    commands.Basic.Qos.index: qos,
+    commands.Basic.Consume.index: consume,
+    commands.Basic.Cancel.index: cancel,
+    commands.Basic.CancelOk.index: cancel_ok,
+    commands.Basic.Get.index: get,
+    commands.Basic.Recover.index: recover,
+    commands.Basic.RecoverAsync.index: recover_async,
+}

@@ -1,0 +1,42 @@
+"""A transaction of one channel: publishes and settles held back until tx.commit.
+
+parity: a publish is routed and refused when it arrives; it is enqueued, and a mandatory one returned, at commit, all
+publishes before all settles. A rollback forgets the publishes and gives the settled deliveries back to the channel as
+unacked; nothing is requeued by it.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.session.unacked import Delivery
+
+
+class Settle(Enum):
+    """What a client decided about a delivery."""
+
+    ACK = "ack"
+    REJECT = "reject"
+    REQUEUE = "requeue"
+
+
+@dataclass(slots=True)
+class Publication:
+    """A publish that passed every check and knows its queues."""
+
+    queues: list[Queue]
+    address: bytes
+    properties: bytes
+    body: bytes
+    persistent: bool
+    priority: int
+    expiration_ms: int
+    mandatory: bool
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What has been said since tx.select, tx.commit or tx.rollback."""
+
+    publications: list[Publication] = field(default_factory=list)
+    settles: list[tuple[Delivery, Settle]] = field(default_factory=list)

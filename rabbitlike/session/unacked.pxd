@@ -1,0 +1,42 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.ports cimport Subscriber
+from rabbitlike.broker.queues.queue cimport Queue
+
+cdef Py_ssize_t FEW_HOLES
+
+
+@cython.final
+@cython.freelist(4096)
+cdef class Delivery:
+    cdef readonly int64_t tag
+    cdef readonly Message message
+    cdef readonly Queue queue
+    cdef readonly Subscriber consumer
+    cdef readonly int64_t delivered_at_ms
+
+
+@cython.final
+cdef class Unacked:
+    cdef list _entries
+    cdef Py_ssize_t _head
+    cdef readonly Py_ssize_t count
+    cdef public int64_t last_tag
+    cdef public int64_t limit
+    cdef public int64_t held
+
+    cdef object add(self, Delivery delivery)
+    @cython.locals(at=Py_ssize_t, delivery=Delivery)
+    cpdef Delivery take(self, int64_t tag)
+    @cython.locals(at=Py_ssize_t)
+    cpdef list take_up_to(self, int64_t tag)
+    cpdef list take_all(self)
+    cpdef object put_back(self, list deliveries)
+    cpdef list deliveries(self)
+    @cython.locals(entries=list, first=Delivery, candidate=Delivery, high=int64_t, low=int64_t, middle=int64_t, at=int64_t)
+    cdef Py_ssize_t _find(self, int64_t tag) except -2
+    @cython.locals(entries=list, head=Py_ssize_t)
+    cdef object _pass_holes(self)
+    cdef object _squeeze(self)

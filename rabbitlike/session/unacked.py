@@ -1,0 +1,142 @@
+"""What one channel was given and has not settled, by delivery tag.
+
+Tags only grow, so the deliveries stand in a list in their order; one settled out of order leaves a hole. Holes before
+the first delivery are passed at once, holes behind it are squeezed out when they outnumber what is left, so memory
+follows what is outstanding, not what was delivered since.
+"""
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.ports import Subscriber
+from rabbitlike.broker.queues.queue import Queue
+
+#: Holes that are not worth a rebuild.
+FEW_HOLES = 1024
+
+
+class Delivery:
+    """One message in the hands of one channel; `consumer` is None when it was fetched by basic.get."""
+
+    __slots__ = ("consumer", "delivered_at_ms", "message", "queue", "tag")
+
+    def __init__(
+        self, tag: int, message: Message, queue: Queue, consumer: Subscriber | None, delivered_at_ms: int
+    ) -> None:
+        self.tag = tag
+        self.message = message
+        self.queue = queue
+        self.consumer = consumer
+        self.delivered_at_ms = delivered_at_ms
+
+
+class Unacked:
+    """Deliveries of one channel and the credit that goes with them."""
+
+    __slots__ = ("_entries", "_head", "count", "held", "last_tag", "limit")
+
+    def __init__(self) -> None:
+        self._entries: list[Delivery | None] = []
+        #: Index of the first delivery; before it there are only holes.
+        self._head = 0
+        self.count = 0
+        #: Tags are consumed by every delivery of the channel, also by those that need no ack.
+        self.last_tag = 0
+        #: parity: the channel-wide prefetch; counts what consumers hold, not what basic.get fetched. 0: none.
+        self.limit = 0
+        self.held = 0
+
+    def add(self, delivery: Delivery) -> None:
+        self._entries.append(delivery)
+        self.count += 1
+
+    def take(self, tag: int) -> Delivery | None:
+        """The delivery with this tag, now settled; None when it is not outstanding."""
+        at = self._find(tag)
+        if at < 0:
+            return None
+        delivery = self._entries[at]
+        self._entries[at] = None
+        self.count -= 1
+        if at == self._head:
+            self._pass_holes()
+        elif len(self._entries) - self._head > 2 * self.count + FEW_HOLES:
+            self._squeeze()
+        return delivery
+
+    def take_up_to(self, tag: int) -> list[Delivery] | None:
+        """All deliveries up to this tag, oldest first. parity: None when the tag itself is not outstanding."""
+        at = self._find(tag)
+        if at < 0:
+            return None
+        taken = [delivery for delivery in self._entries[self._head : at + 1] if delivery is not None]
+        self._head = at + 1
+        self.count -= len(taken)
+        self._pass_holes()
+        return taken
+
+    def take_all(self) -> list[Delivery]:
+        taken = self.deliveries()
+        self._entries = []
+        self._head = 0
+        self.count = 0
+        return taken
+
+    def put_back(self, deliveries: list[Delivery]) -> None:
+        """A rollback: these count as outstanding again, where they were."""
+        everything = self.deliveries() + deliveries
+        everything.sort(key=lambda delivery: delivery.tag)
+        self._entries = list(everything)
+        self._head = 0
+        self.count = len(everything)
+
+    def deliveries(self) -> list[Delivery]:
+        """All that is outstanding, oldest first."""
+        return [delivery for delivery in self._entries[self._head :] if delivery is not None]
+
+    def _find(self, tag: int) -> int:
+        """Index of the delivery with this tag, or -1."""
+        if self.count == 0:
+            return -1
+        entries = self._entries
+        first = entries[self._head]
+        if first is None or tag < first.tag:
+            return -1
+        # Each delivery has a tag of its own, so this one cannot stand further back; nearly always it is just there.
+        high = self._head + tag - first.tag
+        if high >= len(entries):
+            high = len(entries) - 1
+        candidate = entries[high]
+        if candidate is not None and candidate.tag == tag:
+            return high
+        low = self._head
+        while low <= high:
+            middle = (low + high) // 2
+            at = middle
+            candidate = entries[at]
+            while candidate is None and at < high:
+                at += 1
+                candidate = entries[at]
+            if candidate is None or candidate.tag > tag:
+                high = middle - 1
+            elif candidate.tag < tag:
+                low = at + 1
+            else:
+                return at
+        return -1
+
+    def _pass_holes(self) -> None:
+        entries = self._entries
+        head = self._head
+        if self.count == 0:
+            entries.clear()
+            self._head = 0
+            return
+        while entries[head] is None:
+            head += 1
+        self._head = head
+        if head > FEW_HOLES and head * 2 > len(entries):
+            del entries[:head]
+            self._head = 0
+
+    def _squeeze(self) -> None:
+        self._entries = list(self.deliveries())
+        self._head = 0
