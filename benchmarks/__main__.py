@@ -1,0 +1,115 @@
+"""The command line: chooses brokers and scenarios, runs them, prints the table, writes the JSON."""
+
+import enum
+import fnmatch
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from benchmarks import brokers, machine, processes, report, runner
+from benchmarks.scenarios import ALL
+from benchmarks.scenarios.scenario import Scenario
+
+SECONDS, QUICK_SECONDS = 3.0, 1.0
+NEEDED_FILES = 4096
+WIDTH = 160  # where there is no terminal to ask
+
+
+class Only(enum.StrEnum):
+    RABBITLIKE = "rabbitlike"
+    RABBITMQ = "rabbitmq"
+    SINK = "sink"
+
+
+def main(
+    scenario: Annotated[list[str] | None, typer.Option(help="Name or pattern; may be given again.")] = None,
+    only: Annotated[
+        Only | None, typer.Option(help="Run one broker alone; sink shows the generator's own ceiling.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Samples of which the median counts.")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long a sample loads the broker.")] = SECONDS,
+    quick: Annotated[bool, typer.Option("--quick", help="One sample of a second each: a smoke test.")] = False,
+    pure: Annotated[bool, typer.Option("--pure", help="Run rabbitlike's sources, not its compiled modules.")] = False,
+    rabbitlike_python: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Interpreter whose rabbitlike is run; this one by default.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where to write; benchmarks/results/ by default.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the scenarios and stop.")] = False,
+) -> None:
+    """Load brokers side by side and compare."""
+    console, progress = Console(), Console(stderr=True)
+    if not console.is_terminal:
+        console.width = WIDTH
+    chosen = _choose(scenario)
+    if list_:
+        for entry in chosen:
+            console.print(f"{entry.name:<18} {entry.title}", highlight=False)
+        return
+    signal.signal(signal.SIGTERM, _exit)  # so that brokers are stopped on the way out
+    if processes.raise_file_limit() < NEEDED_FILES:
+        _give_up(f"open files are limited to fewer than {NEEDED_FILES}; raise the hard limit (ulimit -Hn)")
+    kinds = _kinds(only, rabbitlike_python, pure=pure)
+    versions = {kind.name: kind.version for kind in kinds}
+    facts = machine.facts()
+    outcomes = runner.run(
+        kinds,
+        chosen,
+        repeat=1 if quick else repeat,
+        seconds=QUICK_SECONDS if quick else seconds,
+        say=lambda line: progress.print(line, style="dim", highlight=False),
+    )
+    report.print_table(console, outcomes, [kind.name for kind in kinds], versions)
+    target = json or report.RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(report.as_json(outcomes, versions, facts))
+    progress.print(f"written to {target}", highlight=False, soft_wrap=True)
+    if any(figure.failures for outcome in outcomes for figure in outcome.figures.values()):
+        raise typer.Exit(1)
+
+
+def _choose(patterns: list[str] | None) -> list[Scenario]:
+    chosen = [entry for entry in ALL if any(fnmatch.fnmatch(entry.name, pattern) for pattern in patterns or ["*"])]
+    if not chosen:
+        _give_up(f"no scenario matches; there are: {', '.join(entry.name for entry in ALL)}")
+    return chosen
+
+
+def _kinds(only: Only | None, python: str | None, *, pure: bool) -> list[brokers.Kind]:
+    kinds: list[brokers.Kind] = []
+    if only is Only.SINK:
+        return [brokers.sink()]
+    if only is not Only.RABBITMQ:
+        try:
+            kinds.append(brokers.rabbitlike(python, pure=pure))
+        except brokers.CannotStart as error:
+            _give_up(f"{error}: run `pip install .` or give --rabbitlike-python")
+    if only is not Only.RABBITLIKE:
+        rabbitmq = brokers.rabbitmq()
+        if rabbitmq is not None:
+            kinds.append(rabbitmq)
+        elif only is Only.RABBITMQ:
+            _give_up("rabbitmq-server is not installed")
+        else:
+            print("rabbitmq-server is not installed: no ratios", file=sys.stderr)
+    return kinds
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _give_up(why: str) -> NoReturn:
+    print(why, file=sys.stderr)
+    raise typer.Exit(2)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,219 @@
+"""The brokers under test, each a process of its own on ports of its own, with its data in a temporary folder.
+
+A node that is already running on the machine is never touched: RabbitMQ gets its own name, cookie, port mapper (epmd)
+and folders, and whatever was started here is stopped here by process id.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import processes
+from benchmarks.client import Address, Client
+
+START_TIMEOUT_S = 60.0
+ROOT = Path(__file__).resolve().parent.parent
+RABBITMQ_PLACES = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server")
+
+
+class CannotStart(Exception):
+    """The broker did not come up; the text carries the tail of what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A broker that accepts connections."""
+
+    name: str
+    address: Address
+    pid: int
+    start_s: float  # from starting the process to a finished AMQP handshake
+
+    def rss_bytes(self) -> float:
+        return processes.rss_bytes(self.pid)
+
+    def cpu_seconds(self) -> float:
+        return processes.cpu_seconds(self.pid)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of broker: how to prepare it in a folder and what to run."""
+
+    name: str
+    version: str
+    prepare: Callable[[Path], contextlib.AbstractContextManager["Launch"]]
+    is_pure: bool = False  # rabbitlike without compiled modules
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Running]:
+        with tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-") as folder, self.prepare(Path(folder)) as launch:
+            log = Path(folder) / "output.log"
+            began = time.perf_counter()
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    launch.command,
+                    env=launch.environment,
+                    cwd=launch.cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C reaches the runner alone, which then stops the broker
+                )
+            try:
+                _await_handshake(process, launch.address, log)
+                yield Running(self.name, launch.address, process.pid, time.perf_counter() - began)
+            finally:
+                processes.stop(processes.tree(process.pid), grace_s=15)
+                process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    command: list[str]
+    environment: dict[str, str]
+    cwd: Path
+    address: Address
+
+
+def _await_handshake(process: subprocess.Popen[bytes], address: Address, log: Path) -> None:
+    deadline = time.perf_counter() + START_TIMEOUT_S
+    while True:
+        try:
+            with Client(address):
+                return
+        except OSError as error:
+            if process.poll() is None and time.perf_counter() < deadline:
+                time.sleep(0.002)
+                continue
+            said = log.read_text(errors="replace").strip().splitlines()[-15:]
+            raise CannotStart("\n".join([f"{process.args!r}: {error}", *said])) from error
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in socks:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in socks]
+
+
+# rabbitlike
+
+
+def rabbitlike(python: str | None = None, *, pure: bool = False) -> Kind:
+    """The rabbitlike installed for `python`; `pure` runs its sources even where compiled modules lie beside them."""
+    python = python or sys.executable
+    # -P: the installed package, never the sources in the folder this happens to run in.
+    run = [python, "-P", str(ROOT / "benchmarks" / "pure.py")] if pure else [python, "-P", "-m", "rabbitlike"]
+    ask = [*run, "--build"] if pure else [python, "-P", "-c", _ASK_BUILD]
+    answer = subprocess.run(ask, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise CannotStart(f"rabbitlike cannot be imported by {python}: {answer.stderr.strip().splitlines()[-1]}")
+    build = answer.stdout.strip()
+
+    @contextlib.contextmanager
+    def prepare(folder: Path) -> Iterator[Launch]:
+        port, management_port = free_ports(2)
+        serve = ["serve", "--memory", "--host", "127.0.0.1", "--port", str(port)]
+        command = [*run, *serve, "--management-port", str(management_port)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RABBITLIKE_")}
+        yield Launch(command, environment, folder, Address("127.0.0.1", port))
+
+    return Kind("rabbitlike", build, prepare, is_pure=build.endswith("pure"))
+
+
+_ASK_BUILD = (
+    "import rabbitlike, rabbitlike.protocol.frames as f;"
+    "print(rabbitlike.__version__, 'compiled' if f.__file__.endswith('.so') else 'pure')"
+)
+
+
+# RabbitMQ
+
+
+def rabbitmq() -> Kind | None:
+    """RabbitMQ, if installed. The script itself is run: Debian's wrapper wants root and turns into another user."""
+    script = next((place for place in RABBITMQ_PLACES if os.access(place, os.X_OK)), shutil.which("rabbitmq-server"))
+    if script is None:
+        return None
+
+    @contextlib.contextmanager
+    def prepare(folder: Path) -> Iterator[Launch]:
+        port, dist_port, epmd_port = free_ports(3)
+        environment = _rabbitmq_environment(folder, port, dist_port, epmd_port)
+        with _port_mapper(environment):
+            yield Launch([script], environment, folder, Address("127.0.0.1", port))
+
+    return Kind("rabbitmq", _rabbitmq_version(script), prepare)
+
+
+def _rabbitmq_environment(folder: Path, port: int, dist_port: int, epmd_port: int) -> dict[str, str]:
+    (folder / "enabled_plugins").write_text("[].\n")
+    (folder / "env.conf").touch()
+    (folder / "rabbitmq.conf").write_text(f"listeners.tcp.default = 127.0.0.1:{port}\n")
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+    return inherited | {
+        "HOME": str(folder),  # the Erlang cookie lives there
+        "ERL_EPMD_PORT": str(epmd_port),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": f"bench{os.getpid()}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(dist_port),
+        "RABBITMQ_BASE": str(folder),
+        "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(folder / "log"),
+        "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+        "RABBITMQ_CONF_ENV_FILE": str(folder / "env.conf"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+        "RABBITMQ_PID_FILE": str(folder / "pid"),
+    }
+
+
+@contextlib.contextmanager
+def _port_mapper(environment: dict[str, str]) -> Iterator[None]:
+    """Erlang's epmd in the foreground. Left to itself a node starts it as a daemon that outlives the node."""
+    epmd = shutil.which("epmd")
+    if epmd is None:
+        yield
+        return
+    process = subprocess.Popen(
+        [epmd], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        processes.stop([process.pid], grace_s=2)
+        process.wait()
+
+
+def _rabbitmq_version(script: str) -> str:
+    """Read from the name of the library's folder, because asking the node costs a start of Erlang."""
+    for beside in (Path(script).resolve().parent.parent, Path("/usr/lib/rabbitmq")):
+        for found in sorted(beside.rglob("rabbit-[0-9]*")):
+            return found.name.removeprefix("rabbit-").removesuffix(".ez")
+    return "unknown"
+
+
+# The sink
+
+
+def sink() -> Kind:
+    """A stand-in that swallows publishes and plays canned deliveries: what the generator itself can do."""
+
+    @contextlib.contextmanager
+    def prepare(folder: Path) -> Iterator[Launch]:
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "benchmarks.sink", str(port)]
+        yield Launch(command, dict(os.environ), ROOT, Address("127.0.0.1", port))
+
+    return Kind("sink", "canned", prepare)

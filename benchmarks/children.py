@@ -1,0 +1,73 @@
+"""A process of the generator beside the runner: says when it is ready, starts on a word, hands back figures."""
+
+import contextlib
+import multiprocessing
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Concatenate, ParamSpec
+
+from benchmarks.client import Refused
+
+P = ParamSpec("P")
+Figures = tuple[float, ...]
+
+
+class Child:
+    """The runner's end of one child."""
+
+    def __init__(self, end: Connection) -> None:
+        self._end = end
+
+    def take(self, timeout: float) -> Figures:
+        """The child's next word; its failure, if it met one, is raised here."""
+        if not self._end.poll(timeout):
+            raise Refused(f"no progress for {timeout:.0f} s")
+        said: Figures | str = self._end.recv()
+        if isinstance(said, str):
+            raise Refused(said)
+        return said
+
+    def start(self) -> None:
+        self._end.send("go")
+
+
+class Parent:
+    """The child's end."""
+
+    def __init__(self, end: Connection) -> None:
+        self._end = end
+
+    def ready(self) -> None:
+        self._end.send(())
+
+    def await_start(self) -> None:
+        self._end.recv()
+
+    def give(self, *figures: float) -> None:
+        self._end.send(figures)
+
+
+@contextlib.contextmanager
+def forked(work: Callable[Concatenate[Parent, P], None], *args: P.args, **kwargs: P.kwargs) -> Iterator[Child]:
+    """Run `work` in a child until it returns; a child still running when the block is left is killed."""
+    context = multiprocessing.get_context("fork")
+    near, far = context.Pipe()
+
+    def guarded() -> None:
+        near.close()
+        try:
+            work(Parent(far), *args, **kwargs)
+        except (OSError, Refused, EOFError) as error:
+            far.send(f"{work.__name__.strip('_')}: {error or type(error).__name__}")
+
+    process = context.Process(target=guarded, daemon=True)
+    process.start()
+    far.close()
+    try:
+        yield Child(near)
+        process.join(5)
+    finally:
+        near.close()
+        if process.is_alive():
+            process.kill()
+        process.join()

@@ -1,0 +1,24 @@
+"""The facts about the machine without which a figure means little."""
+
+import os
+import platform
+from pathlib import Path
+
+
+def facts() -> dict[str, str | int | float]:
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def _field(path: str, name: str) -> str | None:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), None)

@@ -1,0 +1,129 @@
+"""The outcome for people (a table) and for programs (JSON)."""
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.runner import BASELINE, OURS, Figure, Outcome
+from benchmarks.scenarios.scenario import Sample, Unit
+
+RESULTS = Path(__file__).resolve().parent / "results"
+NAMES = {OURS: "rabbitlike", BASELINE: "RabbitMQ", "sink": "generator alone"}
+
+
+def scaled(value: float, steps: Sequence[tuple[float, str]]) -> str:
+    """Three digits that matter, in the largest step the value reaches."""
+    factor, name = next(((factor, name) for factor, name in steps if abs(value) >= factor), steps[-1])
+    value /= factor
+    digits = max(0, 2 - int(math.log10(abs(value)))) if abs(value) >= 1 else 2
+    return f"{value:,.{digits}f}{name}"
+
+
+RATES = ((1e6, " M/s"), (1e3, " k/s"), (1.0, " /s"))
+TIMES_US = ((1e6, " s"), (1e3, " ms"), (1.0, " µs"))
+SIZES = ((2.0**30, " GB"), (2.0**20, " MB"), (2.0**10, " KB"), (1.0, " B"))
+
+
+def shown(sample: Sample, unit: Unit) -> str:
+    match unit:
+        case Unit.RATE:
+            return scaled(sample.value, RATES)
+        case Unit.LATENCY:
+            return f"{scaled(sample.details['p50_us'], TIMES_US)} / {scaled(sample.value, TIMES_US)}"
+        case Unit.BYTES:
+            return scaled(sample.value, SIZES)
+        case Unit.SECONDS:
+            return scaled(sample.value * 1e6, TIMES_US)
+
+
+def print_table(
+    console: Console, outcomes: Sequence[Outcome], brokers: Sequence[str], versions: dict[str, str]
+) -> None:
+    table = Table(title="Median figures; ratio is rabbitlike ÷ RabbitMQ", title_justify="left")
+    table.add_column("scenario")
+    table.add_column("what")
+    for name in brokers:
+        table.add_column(f"{NAMES[name]}\n{versions[name]}", justify="right")
+        table.add_column("±", justify="right", style="dim")
+    table.add_column("µs CPU each\nbroker + generator", justify="right", style="dim")
+    is_comparing = OURS in brokers and BASELINE in brokers
+    if is_comparing:
+        for heading in ("ratio", "bar", "met"):
+            table.add_column(heading, justify="right")
+    for outcome in outcomes:
+        row = [outcome.scenario.name, outcome.scenario.title]
+        for name in brokers:
+            row += _cells(outcome.figures[name], outcome.scenario.unit)
+        row.append("\n".join(filter(None, (_cost(outcome.figures[name].median()) for name in brokers))))
+        if is_comparing:
+            row += _verdict(outcome)
+        table.add_row(*row)
+    console.print(table)
+    for outcome in outcomes:
+        for name, figure in outcome.figures.items():
+            for failure in figure.failures:
+                console.print(f"{outcome.scenario.name} on {NAMES[name]} failed: {failure}", style="red", markup=False)
+
+
+def _cells(figure: Figure, unit: Unit) -> tuple[str, str]:
+    sample = figure.median()
+    if sample is None:
+        return "failed", ""
+    spread = f"{figure.spread():.0%}" if len(figure.samples) > 1 else ""
+    return shown(sample, unit), spread
+
+
+def _cost(sample: Sample | None) -> str:
+    """Processor time per delivery or per coming and going; the generator's must be the small one."""
+    if sample is None:
+        return ""
+    for what in ("per_delivery", "each"):
+        if f"broker_cpu_us_{what}" in sample.details:
+            broker, own = (sample.details[f"{who}_cpu_us_{what}"] for who in ("broker", "generator"))
+            return f"{broker:,.2f} + {own:,.2f}"
+    return ""
+
+
+def _verdict(outcome: Outcome) -> tuple[str, str, str]:
+    ratio, met = outcome.ratio(), outcome.is_met()
+    sign = "≥" if outcome.scenario.unit.more_is_better else "≤"
+    return (
+        "" if ratio is None else f"{ratio:.2f}×",
+        "" if outcome.bar is None else f"{sign} {outcome.bar:g}×",
+        "" if met is None else "[green]yes[/]" if met else "[red]no[/]",
+    )
+
+
+def as_json(outcomes: Sequence[Outcome], versions: dict[str, str], facts: dict[str, str | int | float]) -> str:
+    document = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": facts,
+        "brokers": versions,
+        "scenarios": [
+            {
+                "name": outcome.scenario.name,
+                "title": outcome.scenario.title,
+                "unit": outcome.scenario.unit.value,
+                "ratio": outcome.ratio(),
+                "bar": outcome.bar,
+                "met": outcome.is_met(),
+                "figures": {name: _plain(figure) for name, figure in outcome.figures.items()},
+            }
+            for outcome in outcomes
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _plain(figure: Figure) -> dict[str, object]:
+    middle = figure.median()
+    return {
+        "median": middle.value if middle else None,
+        "samples": [{"value": sample.value, **sample.details} for sample in figure.samples],
+        "failures": figure.failures,
+    }

@@ -1,0 +1,43 @@
+"""The contract of a scenario: a name, what its figure means, the bar it is held to, a function that samples it."""
+
+import enum
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.brokers import Running
+
+
+class Unit(enum.Enum):
+    RATE = "per second"
+    LATENCY = "µs"
+    BYTES = "bytes"
+    SECONDS = "seconds"
+
+    @property
+    def more_is_better(self) -> bool:
+        return self is Unit.RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement: the figure the scenario is judged by, and what else was seen on the way."""
+
+    value: float
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    title: str
+    unit: Unit
+    run: Callable[[Running, float], Sample]  # the broker and for how many seconds to load it
+    bar: float | None = None  # rabbitlike ÷ RabbitMQ: at least this where more is better, else at most this
+    pure_bar: float | None = None  # the same for the build without compiled modules
+    is_fresh: bool = False  # every sample on a broker that was just started
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value that `share` of an ascending sequence does not exceed (nearest rank)."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else math.nan
