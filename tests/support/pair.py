@@ -20,6 +20,7 @@ Whatever the server writes is read by pamqp, and no frame may exceed the negotia
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -171,7 +172,7 @@ class Pair:
     """One broker with a fake clock and a memory store, and the clients of it."""
 
     def __init__(self, *, cut: Cut = whole, **settings: object) -> None:
-        unknown = set(settings) - set(BrokerSettings.model_fields)
+        unknown = set(settings) - {field.name for field in dataclasses.fields(BrokerSettings)}
         assert not unknown, f"no such setting: {unknown}"
         self.clock = FakeClock()
         self.broker = Broker(BrokerSettings(**settings), MemoryStore(), self.clock)  # type: ignore[arg-type]
