@@ -73,9 +73,9 @@ class Content:
     def take_publish(self, p: bytearray, at: int, end: int) -> None:
         """Arguments of basic.publish in ``p[at:end]``. The ticket before the names is ignored, whatever it holds."""
         start = at + 2
+        if end - start < 3:
+            raise frame_error("cannot decode basic.publish")
         if not octets.same(p, start, end - start, self._publish_arguments):
-            if end - start < 3:
-                raise frame_error("cannot decode basic.publish")
             key = start + 1 + p[start]
             if key >= end or key + 1 + p[key] + 1 != end:
                 raise frame_error("cannot decode basic.publish")

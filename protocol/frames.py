@@ -219,6 +219,7 @@ class FrameReader:
         while end - at >= 7:
             size = octets.get_u32(p, at + 3)
             if size > self.payload_max:
+                self.method_index = 0
                 raise frame_error(
                     f"type {p[at]}, payload size {size} exceeds the frame-max limit of {self.payload_max}"
                 )
@@ -226,6 +227,7 @@ class FrameReader:
             if following > end:
                 return
             if p[following - 1] != FRAME_END:
+                self.method_index = 0
                 raise frame_error(f"type {p[at]}, payload size {size}: invalid frame end octet {p[following - 1]}")
             self.at = following
             kind = p[at]

@@ -61,7 +61,7 @@ class Broker:
         return self.replies.get(name)
 
     def _on_alarm(self, source: str, raised: bool) -> None:
-        self.turn.alarmed = self.alarms.active
+        self.turn.alarmed = bool(self.alarms.active)
         if not self.turn.alarmed:
             for connection in list(self.connections):
                 connection.unblock()

@@ -38,6 +38,7 @@ cdef class Channel(Content):
     cdef public Confirms confirms
     cdef public object transaction
     cdef public object reply_consumer
+    cdef readonly object timeout
     cdef readonly int64_t publish_count
     cdef Target _target
     cdef dict _targets

@@ -6,6 +6,7 @@ properties and topology are those of the one before takes the short way; anythin
 `handlers`.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pamqp import base, commands
@@ -18,13 +19,14 @@ from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.content import DISCARD, Content
-from rabbitlike.protocol.errors import not_implemented, precondition_failed
+from rabbitlike.protocol.errors import AmqpError, not_implemented, precondition_failed
 from rabbitlike.protocol.properties import EXPIRATION, HEADERS, REPLY_TO, USER_ID, Properties
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.consumer import Consumer
 from rabbitlike.session.copies import take_copies
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
+from rabbitlike.session.timeout import AckTimeout
 from rabbitlike.session.transaction import Publication, Settle, Transaction
 from rabbitlike.session.unacked import Delivery, Unacked
 
@@ -79,6 +81,7 @@ class Channel(Content):
         "prefetch_count",
         "publish_count",
         "reply_consumer",
+        "timeout",
         "transaction",
         "turn",
         "unacked",
@@ -101,6 +104,7 @@ class Channel(Content):
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
+        self.timeout = AckTimeout(number, self.unacked, self.turn, self.timeout_of, self._on_late)
         self.publish_count = 0
         self._target: Target | None = None
         self._targets: dict[bytes, Target] = {}
@@ -351,15 +355,15 @@ class Channel(Content):
         transaction = self.transaction
         if transaction is None:
             raise precondition_failed("channel is not transactional")
+        if not transaction.fits():
+            # parity: RabbitMQ's words, but here nothing of the transaction has happened, rather than some of it.
+            raise precondition_failed("partial tx completion")
         self.transaction = None
-        accepted = True
         for publication in transaction.publications:
-            accepted = self.deposit(publication) and accepted
+            self.deposit(publication)
         for delivery, settle in transaction.settles:
             self._settle([delivery], settle)
         self.transaction = Transaction()
-        if not accepted:
-            raise precondition_failed("partial tx completion")
 
     def rollback(self) -> None:
         if self.transaction is None:
@@ -379,16 +383,29 @@ class Channel(Content):
 
     # Consumers and the end
 
+    def timeout_of(self, queue: Queue) -> int:
+        """How long a delivery of this queue may stay unsettled, in ms; 0: for ever."""
+        return queue.settings.consumer_timeout_ms or self.connection.settings.default_consumer_timeout_ms or 0
+
+    def _on_late(self, error: AmqpError) -> None:
+        self.connection.fail_channel(self, error)
+
     def drop_consumer(self, consumer: Consumer) -> None:
         """The queue has gone from under a consumer."""
         if self.consumers.pop(consumer.tag, None) is None or not self.is_open:
             return
         if self.connection.capabilities.get("consumer_cancel_notify"):
-            self.send(methods.make(commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True))
+            # parity: after the answer to whatever brought the queue down.
+            self.turn.later(partial(self._notify_cancel, consumer.tag))
+
+    def _notify_cancel(self, tag: str) -> None:
+        if self.is_open:
+            self.send(methods.make(commands.Basic.Cancel, consumer_tag=tag, nowait=True))
 
     def close(self) -> None:
         """Take the channel out of the broker: its consumers leave, what it holds goes back."""
         self.drop_content()
+        self.timeout.stop()
         consumers = list(self.consumers.values())
         self.consumers = {}
         for consumer in consumers:

@@ -28,7 +28,7 @@ from rabbitlike.protocol.frames import HEARTBEAT_FRAME, FrameReader
 from rabbitlike.protocol.handshake import FRAME_MAX_BEFORE_TUNE, PROTOCOL_HEADER, State
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session.channel import Channel
-from rabbitlike.session.handlers import CHANNEL_HANDLERS, CONNECTION_HANDLERS, greet
+from rabbitlike.session.handlers import CHANNEL_HANDLERS, CONNECTION_HANDLERS, greet, refuse
 from rabbitlike.session.handlers.channel import check_channel_number
 from rabbitlike.session.outlet import Outlet
 
@@ -48,8 +48,13 @@ UNREAD_ANSWERS = 4 * 1024 * 1024
 LINGER_MS = 3000
 CLOSE_OK_TIMEOUT_MS = 30_000
 
-#: Late settles of a channel that was closed under them; correct clients race here all the time.
-SETTLES = (commands.Basic.Ack.index, commands.Basic.Nack.index, commands.Basic.Reject.index)
+#: What may come late on a channel that was closed; correct clients race here all the time.
+LATE = (
+    commands.Basic.Ack.index,
+    commands.Basic.Nack.index,
+    commands.Basic.Reject.index,
+    commands.Channel.CloseOk.index,
+)
 
 EXPECTED = {
     METHOD_FRAME: "expected method frame, got non method frame instead",
@@ -129,6 +134,8 @@ class Connection(FrameReader):
         self._is_released = False
         self._close_timer: Timer | None = None
         self._answering: list[Channel] = []
+        #: Channel numbers that were open once and are not now.
+        self._used_numbers: set[int] = set()
         broker.connections.add(self)
 
     @property
@@ -214,9 +221,7 @@ class Connection(FrameReader):
             commands.Connection.CloseOk.index,
         ):
             return
-        handler = CONNECTION_HANDLERS.get(method.index)
-        if handler is None:
-            raise command_invalid("unimplemented method")
+        handler = CONNECTION_HANDLERS.get(method.index, refuse)
         handler(self, method)
 
     def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
@@ -224,11 +229,7 @@ class Connection(FrameReader):
         channel = self.channels.get(number)
         index = int.from_bytes(payload[:4], "big") if kind == METHOD_FRAME else 0
         if channel is None:
-            self._note_method(payload if kind == METHOD_FRAME else b"")
-            if index == commands.Channel.Open.index:
-                self.open_channel(number)
-            elif index not in SETTLES and index != commands.Channel.CloseOk.index:
-                raise channel_error("expected 'channel.open'")
+            self._on_closed_channel(kind, number, payload)
         elif channel.expecting == DISCARD:
             if index == commands.Channel.CloseOk.index:
                 self.drop_channel(number)
@@ -236,10 +237,21 @@ class Connection(FrameReader):
                 assert isinstance(channel, Channel)
                 channel.send(methods.make(commands.Channel.CloseOk))
         else:
+            self.method_index = commands.Basic.Publish.index if channel.expecting != METHOD_FRAME else 0
             raise unexpected_frame(EXPECTED[channel.expecting])
 
+    def _on_closed_channel(self, kind: int, number: int, payload: bytes) -> None:
+        if kind != METHOD_FRAME:
+            raise unexpected_frame(EXPECTED[METHOD_FRAME])
+        self._note_method(payload)
+        method = methods.decode(payload)
+        if method.index == commands.Channel.Open.index:
+            self.open_channel(number)
+        elif number not in self._used_numbers or method.index not in LATE:
+            raise channel_error("expected 'channel.open'")
+
     def _note_method(self, payload: bytes) -> None:
-        self.method_index = int.from_bytes(payload[:4], "big")
+        self.method_index = int.from_bytes(payload[:4], "big") if len(payload) >= 4 else 0
 
     # Out
 
@@ -352,6 +364,7 @@ class Connection(FrameReader):
     def drop_channel(self, number: int) -> None:
         """The number is free again."""
         self.channels.pop(number, None)
+        self._used_numbers.add(number)
         self.forget_current()
 
     # The end
@@ -366,7 +379,11 @@ class Connection(FrameReader):
             log.warning("connection %s, channel %d: %s", self.name, number, error.reply_text)
             self.close(error)
             return
-        log.info("connection %s, channel %d: %s", self.name, number, error.reply_text)
+        self.fail_channel(channel, error)
+
+    def fail_channel(self, channel: Channel, error: AmqpError) -> None:
+        """Close one channel; the connection lives on."""
+        log.info("connection %s, channel %d: %s", self.name, channel.number, error.reply_text)
         # The channel's answers so far go out before the close: a client is to see its confirms.
         channel.write_answers()
         channel.send(

@@ -21,6 +21,8 @@ cdef class Consumer(Subscriber):
     cdef Unacked _unacked
     cdef Turn _turn
     cdef object _on_cancel
+    cdef object _timeout
+    cdef object _timeout_ms
 
     cpdef bint takes(self) except -1
     @cython.locals(unacked=Unacked, properties=bytes)

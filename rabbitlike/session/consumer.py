@@ -13,6 +13,7 @@ from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session.outlet import Outlet
+from rabbitlike.session.timeout import AckTimeout
 from rabbitlike.session.unacked import Delivery, Unacked
 
 DELIVERY_COUNT = "x-delivery-count"
@@ -26,6 +27,8 @@ class Consumer(Subscriber):
         "_on_cancel",
         "_outlet",
         "_tag_octets",
+        "_timeout",
+        "_timeout_ms",
         "_turn",
         "_unacked",
         "arguments",
@@ -51,6 +54,8 @@ class Consumer(Subscriber):
         prefetch_count: int,
         priority: int,
         arguments: Table,
+        timeout: AckTimeout | None,
+        timeout_ms: int,
     ) -> None:
         super().__init__(priority)
         self.tag = tag
@@ -67,6 +72,9 @@ class Consumer(Subscriber):
         self._unacked = unacked
         self._turn = turn
         self._on_cancel = on_cancel
+        #: Who looks after deliveries that are not settled in time; None where there is no such time.
+        self._timeout = timeout if timeout_ms and not no_ack else None
+        self._timeout_ms = timeout_ms
 
     def takes(self) -> bool:
         if not self._outlet.open:
@@ -100,6 +108,8 @@ class Consumer(Subscriber):
             self.held += 1
             unacked.held += 1
             unacked.add(Delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms))
+            if self._timeout is not None:
+                self._timeout.watch(self._timeout_ms)
 
     def cancel(self) -> None:
         self._on_cancel(self)

@@ -40,3 +40,14 @@ class Transaction:
 
     publications: list[Publication] = field(default_factory=list)
     settles: list[tuple[Delivery, Settle]] = field(default_factory=list)
+
+    def fits(self) -> bool:
+        """Would every queue take what it is to get? Asked before anything is given, so that a refusal leaves no
+        trace."""
+        counts: dict[Queue, int] = {}
+        sizes: dict[Queue, int] = {}
+        for publication in self.publications:
+            for queue in publication.queues:
+                counts[queue] = counts.get(queue, 0) + 1
+                sizes[queue] = sizes.get(queue, 0) + len(publication.body)
+        return all(queue.has_room(count, sizes[queue]) for queue, count in counts.items())

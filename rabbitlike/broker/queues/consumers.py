@@ -47,6 +47,8 @@ class Consumers:
             return False
         self.all.remove(consumer)
         self._leave(consumer)
+        # Credit that comes back to it later must not bring it back.
+        consumer.parked = False
         if self.active is consumer:
             self.active = None
             if self.all:

@@ -47,8 +47,11 @@ cdef class Queue(Pumped):
 
     cpdef object apply(self, object settings)
     cpdef bint enqueue(self, Message message) except -1
-    @cython.locals(expires_at_ms=int64_t, dropped=Message)
+    @cython.locals(expires_at_ms=int64_t)
     cdef bint _enqueue_limited(self, Message message) except -1
+    cdef object _deliver_or_expire(self, Message message)
+    @cython.locals(dropped=Message)
+    cdef object _trim(self)
     @cython.locals(ready=Ready)
     cdef bint _would_overflow(self, Message message) except -1
     @cython.locals(ready=Ready)

@@ -161,20 +161,39 @@ class Queue(Pumped):
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             if message.expires_at_ms <= self.turn.now_ms:
-                # parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone.
-                self._sparing = True
-                self.pump()
-                self._sparing = False
-            if message.state == READY:
+                self._deliver_or_expire(message)
+            else:
                 self._remember_expiry(message)
-        if self._over_limit():
+        if not self._rejects and self._over_limit():
             self.pump()
-            while self._over_limit():
-                dropped = self.ready.pop()
-                if dropped is None:
-                    break
-                self._retire(dropped, Reason.MAXLEN)
+            self._trim()
         return True
+
+    def _deliver_or_expire(self, message: Message) -> None:
+        """parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone."""
+        self._sparing = True
+        self.pump()
+        self._sparing = False
+        if message.state == READY:
+            self.ready.remove(message)
+            self._retire(message, Reason.EXPIRED)
+
+    def _trim(self) -> None:
+        """parity: what is over the limit goes from the head, whatever its priority."""
+        while self._over_limit():
+            dropped = self.ready.pop()
+            if dropped is None:
+                return
+            self._retire(dropped, Reason.MAXLEN)
+
+    def has_room(self, count: int, body_bytes: int) -> bool:
+        """Would it take this many more messages, all at once?"""
+        if not self._rejects:
+            return True
+        ready = self.ready
+        return not (
+            (0 <= self._max_length < ready.count + count) or (0 <= self._max_bytes < ready.body_bytes + body_bytes)
+        )
 
     def _would_overflow(self, message: Message) -> bool:
         ready = self.ready
@@ -246,6 +265,8 @@ class Queue(Pumped):
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             self._remember_expiry(message)
+        if not self._rejects and self._over_limit():
+            self._trim()
 
     def purge(self) -> int:
         """Drop all that is ready; how many that were."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rabbitlike.session.handlers import access, basic, channel, confirm, connection, exchange, queue, tx
-from rabbitlike.session.handlers.connection import greet
+from rabbitlike.session.handlers.connection import greet, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rabbitlike.session.channel import Channel
     from rabbitlike.session.connection import Connection
 
-__all__ = ["CHANNEL_HANDLERS", "CONNECTION_HANDLERS", "greet"]
+__all__ = ["CHANNEL_HANDLERS", "CONNECTION_HANDLERS", "greet", "refuse"]
 
 #: By pamqp's index of the method: class id and method id in one number.
 CHANNEL_HANDLERS: dict[int, Callable[[Channel, Any], None]] = {

@@ -10,7 +10,7 @@ from pamqp import commands
 
 from rabbitlike.broker.queues.arguments import consumer_priority
 from rabbitlike.protocol import methods
-from rabbitlike.protocol.errors import not_allowed, not_found, not_implemented, precondition_failed
+from rabbitlike.protocol.errors import not_allowed, not_found, not_implemented, precondition_failed, resource_locked
 from rabbitlike.session.consumer import Consumer, with_delivery_count
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
 from rabbitlike.session.unacked import Delivery
@@ -61,6 +61,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         prefetch_count=channel.prefetch_count,
         priority=consumer_priority(arguments, queue=name, vhost=channel.vhost.name),
         arguments=arguments,
+        timeout=channel.timeout,
+        timeout_ms=channel.timeout_of(queue),
     )
     queue.add_consumer(consumer, method.exclusive)
     channel.consumers[tag] = consumer
@@ -101,6 +103,11 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     name = queue_name(channel, method.queue)
     channel.permit("read", "queue", name)
     queue = channel.vhost.queue(name, channel.connection)
+    if queue.settings.queue_type == "quorum" and queue.settings.single_active_consumer:
+        raise resource_locked(
+            f"cannot obtain access to locked queue '{name}' in vhost '{channel.vhost.name}'. "
+            "basic.get operations are not supported by quorum queues with single active consumer"
+        )
     queue.renew_lease()
     message = queue.take()
     if message is None:
@@ -124,6 +131,8 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         queue.ack(message)
     else:
         unacked.add(Delivery(unacked.last_tag, message, queue, None, channel.turn.now_ms))
+        if timeout_ms := channel.timeout_of(queue):
+            channel.timeout.watch(timeout_ms)
 
 
 def recover(channel: Channel, method: commands.Basic.Recover) -> None:
