@@ -30,6 +30,7 @@ from typing import TypeVar
 from pamqp import base, body, commands, header
 
 from rabbitlike.broker.broker import Broker
+from rabbitlike.broker.permissions import Permission
 from rabbitlike.config import BrokerSettings
 from rabbitlike.session.connection import Connection, Peer
 from rabbitlike.storage.memory import MemoryStore
@@ -195,11 +196,26 @@ class Pair:
         self.clients.append(client)
         return client
 
-    def connect(self, **handshake: object) -> Client:
+    def connect(self, *login: str, **handshake: object) -> Client:
         """A client whose connection is open; takes what `Client.handshake` takes."""
         client = self.dial()
-        client.handshake(**handshake)  # type: ignore[arg-type]
+        client.handshake(*login, **handshake)  # type: ignore[arg-type]
         return client
+
+    def add_user(
+        self,
+        name: str,
+        password: str,
+        *,
+        vhost: str | None = "/",
+        configure: str = ".*",
+        write: str = ".*",
+        read: str = ".*",
+    ) -> None:
+        """A user with these permissions in one vhost (None: in none), or the same user with new ones."""
+        self.broker.users.add(name, password)
+        if vhost is not None:
+            self.broker.permissions.set(name, vhost, Permission(configure, write, read))
 
     def advance(self, ms: int) -> None:
         """Let time pass; what is due has run and what it caused has arrived."""
@@ -417,7 +433,7 @@ class Client:
         )
 
     def tune(self, *, frame_max: int = 131072, channel_max: int = 2047, heartbeat: int = 0) -> None:
-        self.frame_max = frame_max
+        self.frame_max = frame_max and max(frame_max, 4096)
         self.send(commands.Connection.TuneOk(channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat))
 
     def close(self) -> None:
