@@ -93,7 +93,7 @@ def _log_in(connection: Connection, credentials: Credentials) -> User | None:
     else:
         return user
     log.warning(
-        "connection %s: %s login refused: user '%s' - %s",
+        "connection %s: %s login refused: user %r - %s",
         connection.name,
         connection.mechanism,
         credentials.user,
@@ -176,7 +176,7 @@ def update_secret(connection: Connection, method: commands.Connection.UpdateSecr
     connection.user = user
     _cancel_forbidden_consumers(connection)
     connection.send(methods.make(commands.Connection.UpdateSecretOk))
-    log.info("connection %s: user '%s' updated secret, reason: %s", connection.name, name, method.reason)
+    log.info("connection %s: user '%s' updated secret, reason: %r", connection.name, name, method.reason)
 
 
 def _cancel_forbidden_consumers(connection: Connection) -> None:
