@@ -33,6 +33,7 @@ def main(
         Only | None, typer.Option(help="Run one broker alone; sink shows the generator's own ceiling.")
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Samples of which the median counts.")] = 3,
+    retake: Annotated[int, typer.Option(min=0, help="How often to retake a sample other programs disturbed.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long a sample loads the broker.")] = SECONDS,
     quick: Annotated[bool, typer.Option("--quick", help="One sample of a second each: a smoke test.")] = False,
     pure: Annotated[bool, typer.Option("--pure", help="Run rabbitlike's sources, not its compiled modules.")] = False,
@@ -63,6 +64,7 @@ def main(
         kinds,
         chosen,
         repeat=1 if quick else repeat,
+        retake=retake,
         seconds=QUICK_SECONDS if quick else seconds,
         say=lambda line: progress.print(line, style="dim", highlight=False),
     )

@@ -9,11 +9,15 @@ def facts() -> dict[str, str | int | float]:
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": cores(),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "load_average": os.getloadavg()[0],
     }
+
+
+def cores() -> int:
+    return os.cpu_count() or 1
 
 
 def _field(path: str, name: str) -> str | None:

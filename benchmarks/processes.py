@@ -57,9 +57,20 @@ def _sum(root: int, *fields: int) -> float:
     return float(total)
 
 
-def own_cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+def own_cpu_seconds(*, with_children: bool = False) -> float:
+    """User and system time of this process, and of the children it has waited for if asked."""
+    parts = [resource.getrusage(resource.RUSAGE_SELF)]
+    if with_children:
+        parts.append(resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in parts)
+
+
+def machine_cpu_seconds() -> float:
+    """What all programs together have used since boot, and what the hypervisor took away; interrupts are left out."""
+    if not is_supported:
+        return math.nan
+    user, nice, system, _, _, _, _, steal, *_ = map(int, (PROC / "stat").read_text().splitlines()[0].split()[1:])
+    return (user + nice + system + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _is_running(pid: int) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.runner import BASELINE, OURS, Figure, Outcome
+from benchmarks.runner import BASELINE, DISTURBED, OURS, Figure, Outcome
 from benchmarks.scenarios.scenario import Sample, Unit
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -64,6 +64,9 @@ def print_table(
             row += _verdict(outcome)
         table.add_row(*row)
     console.print(table)
+    disturbed = max((figure.others() for outcome in outcomes for figure in outcome.figures.values()), default=0.0)
+    if disturbed > DISTURBED:
+        console.print(f"Other programs took up to {disturbed:.0%} of the machine meanwhile: trust no figure here much.")
     for outcome in outcomes:
         for name, figure in outcome.figures.items():
             for failure in figure.failures:

@@ -72,8 +72,10 @@ def _sample(seen: flow.Flow) -> Sample:
     return Sample(seen.delivered / seen.deliver_s, details)
 
 
-def _message(exchange: str, key: str, size: int, headers: Mapping[str, wire.Value] | None = None) -> bytes:
-    return wire.publish(exchange, key, b"x" * size, props=wire.properties(headers=headers))
+def _message(
+    exchange: str, key: str, size: int, headers: Mapping[str, wire.Value] | None = None, *, persistent: bool = False
+) -> bytes:
+    return wire.publish(exchange, key, b"x" * size, props=wire.properties(persistent=persistent, headers=headers))
 
 
 def _queues(count: int) -> list[str]:
@@ -81,12 +83,13 @@ def _queues(count: int) -> list[str]:
 
 
 def _straight(
-    size: int, *, lanes: int = 1, prefetch: int = 0, ack_every: int = 0
+    size: int, *, lanes: int = 1, prefetch: int = 0, ack_every: int = 0, persistent: bool = False
 ) -> Callable[[Running, float], Sample]:
-    """Publisher i to queue i through the default exchange to consumer i."""
+    """Publisher i to queue i through the default exchange to consumer i; persistent means durable and confirmed too."""
     queues = _queues(lanes)
-    publishers = [[_message("", queue, size)] for queue in queues]
-    return _taker(Topology(queues), flow.Load(publishers, queues, prefetch=prefetch, ack_every=ack_every))
+    publishers = [[_message("", queue, size, persistent=persistent)] for queue in queues]
+    load = flow.Load(publishers, queues, prefetch=prefetch, ack_every=ack_every, confirms=persistent)
+    return _taker(Topology(queues, durable=persistent), load)
 
 
 def _fanout(size: int, copies: int) -> Callable[[Running, float], Sample]:
