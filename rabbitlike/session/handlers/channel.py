@@ -24,6 +24,7 @@ def check_channel_number(connection: Connection, number: int) -> None:
     """530 when the client has as many channels as were agreed. parity: how many there are counts, not their numbers."""
     count, most = len(connection.channels), connection.channel_max
     if most != 0 and count >= most:
+        connection.method_index = 0  # parity: no method is blamed
         raise not_allowed(f"number of channels opened ({count}) has reached the negotiated channel_max ({most})")
 
 
