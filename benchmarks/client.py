@@ -13,6 +13,7 @@ from typing import Self
 from benchmarks import wire
 
 TIMEOUT_S = 30.0
+READ_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ class Client:
     def _dial(self, address: Address) -> None:
         self.sock = socket.create_connection((address.host, address.port), timeout=TIMEOUT_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # The kernel keeps the time limit: with one of Python's every read and write would cost a poll more.
+        self.sock.settimeout(None)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", int(TIMEOUT_S), 0))
 
     def __enter__(self) -> Self:
         return self
@@ -72,19 +77,19 @@ class Client:
     def shake_hands(self) -> Iterator[None]:
         self.send(wire.PROTOCOL_HEADER)
         yield
-        self.expect(wire.START)
+        self.expect_alone(wire.START)
         self.send(START_OK)
         yield
-        channel_max, frame_max, _ = struct.unpack(">HIH", self.expect(wire.TUNE))
+        channel_max, frame_max, _ = struct.unpack(">HIH", self.expect_alone(wire.TUNE))
         # No heartbeats: a stray frame among the deliveries would spoil counting by bytes.
         self.send(wire.method(0, wire.TUNE_OK, struct.pack(">HIH", channel_max, frame_max, 0)) + OPEN)
         yield
-        self.expect(wire.OPEN_OK)
+        self.expect_alone(wire.OPEN_OK)
 
     def ask(self, request: bytes, reply: wire.MethodId) -> Iterator[None]:
         self.send(request)
         yield
-        self.expect(reply)
+        self.expect_alone(reply)
 
     # Frames
 
@@ -93,11 +98,8 @@ class Client:
 
     def read_exactly(self, count: int) -> bytes:
         data = self.sock.recv(count, socket.MSG_WAITALL)
-        while len(data) < count:  # a timeout set on the socket makes MSG_WAITALL return early
-            more = self.sock.recv(count - len(data))
-            if not more:
-                raise Refused("the broker closed the socket")
-            data += more
+        if len(data) < count:
+            raise Refused("the broker closed the socket or fell silent")
         return data
 
     def read_frame(self) -> tuple[int, bytes, bytes]:
@@ -114,13 +116,17 @@ class Client:
         kind, payload, _ = self.read_frame()
         if kind != wire.METHOD:
             raise Refused(f"expected method {method_id}, got a frame of type {kind}")
-        got = struct.unpack_from(">HH", payload)
-        if got != method_id:
-            if got in (wire.CLOSE, wire.CHANNEL_CLOSE):
-                code, length = struct.unpack_from(">HB", payload, 4)
-                raise Refused(f"{code} {payload[7 : 7 + length].decode(errors='replace')}")
-            raise Refused(f"expected method {method_id}, got {got}")
-        return payload[4:]
+        return _arguments(payload, method_id)
+
+    def expect_alone(self, method_id: wire.MethodId) -> bytes:
+        """The same in one read, where the broker has nothing to say beyond this method until it is answered."""
+        data = b""
+        while len(data) < 8 or len(data) < wire.FRAME_HEAD.unpack_from(data)[2] + 8:
+            more = self.sock.recv(READ_BYTES)
+            if not more:
+                raise Refused("the broker closed the socket or fell silent")
+            data += more
+        return _arguments(data[7:-1], method_id)
 
     def call(self, request: bytes, reply: wire.MethodId) -> bytes:
         self.send(request)
@@ -183,6 +189,16 @@ class Client:
             self.call(CLOSE, wire.CLOSE_OK)
         finally:
             self.sock.close()
+
+
+def _arguments(payload: bytes, method_id: wire.MethodId) -> bytes:
+    got = struct.unpack_from(">HH", payload)
+    if got == method_id:
+        return payload[4:]
+    if got in (wire.CLOSE, wire.CHANNEL_CLOSE):
+        code, length = struct.unpack_from(">HB", payload, 4)
+        raise Refused(f"{code} {payload[7 : 7 + length].decode(errors='replace')}")
+    raise Refused(f"expected method {method_id}, got {got}")
 
 
 _CLIENT_PROPERTIES = wire.table({"product": "benchmarks", "platform": "Python"})

@@ -209,7 +209,6 @@ def _open_feed(address: Address, load: Load, counters: Counters, lane: int) -> F
     client.open_channel()
     if load.confirms:
         client.select_confirms()
-    client.sock.settimeout(None)  # with a timeout, Python would wait even where MSG_DONTWAIT says not to
     cycle = b"".join(load.publishers[lane])
     repeats = max(1, BLOCK_BYTES // len(cycle))
     return Feed(
@@ -291,7 +290,6 @@ def _open_drain(address: Address, load: Load, lane: int) -> Drain:
     if load.prefetch:
         client.qos(load.prefetch)
     client.consume(load.queues[lane], auto_ack=load.ack_every == 0)
-    client.sock.settimeout(None)
     drain = Drain(client, lane, memoryview(bytearray(READ_BYTES)))
     if load.ack_every == 1:
         drain.acks = wire.TagBlock(wire.ack(0, multiple=False), wire.ACK_TAG_OFFSET, 16384)

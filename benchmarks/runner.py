@@ -95,6 +95,7 @@ class Stand:
         self.kind = kind
         self._stack = contextlib.ExitStack()
         self._broker: Running | None = None
+        self._is_dead = False  # did not come up once, and is not asked again
 
     def __enter__(self) -> Self:
         return self
@@ -104,12 +105,17 @@ class Stand:
         self._stack.close()
 
     def sample(self, scenario: Scenario, seconds: float, retake: int, figure: Figure) -> None:
+        if self._is_dead:
+            return
         try:
             taken = [self._take(scenario, seconds)]
             while taken[-1].details.get(OTHERS, 0.0) > DISTURBED and len(taken) <= retake:
                 taken.append(self._take(scenario, seconds))
             figure.samples.append(min(taken, key=lambda sample: sample.details.get(OTHERS, 0.0)))
-        except (CannotStart, Refused, OSError) as error:
+        except CannotStart as error:
+            figure.failures.append(str(error))
+            self._is_dead = True
+        except (Refused, OSError) as error:
             figure.failures.append(str(error) or type(error).__name__)
             self.__exit__()
 
