@@ -1,178 +1,262 @@
 """Every option, declared once: its name, type, default, bounds and help.
 
 The same declaration makes the command line flag (`--data-dir`), the environment variable (`RABBITLIKE_DATA_DIR`) and
-the key of the TOML file (`data_dir`); the first of these three that is given wins. `BrokerSettings` is the part that
+the key of the TOML file (`data_dir`); the first of these three that is given wins. pydantic-settings reads and judges
+them (`_judged`). Importing it costs more time than the rest of the start, so options that are plainly right are taken
+without it (`_plain`): the same result, and everything else is left to the judge. `BrokerSettings` is the part that
 broker and session read. Nobody reads options from a global: settings are handed in.
 """
 
-import difflib
+import os
 import socket
-import tomllib
 from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_settings import BaseSettings
 
-_BYTE_SIZE = TypeAdapter(ByteSize)
+PREFIX: Final = "RABBITLIKE_"
 
 
 class ConfigError(Exception):
     """A setting that cannot be used; the text is one line that says which and what to do."""
 
 
-def _split(value: object) -> object:
-    """Lists are written with commas in the environment: `a,b`."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+def option(default: Any, said: str, *, read: str = "", is_secret: bool = False, **bounds: int) -> Any:
+    """An option: `said` is its help, `read` names how values are read that are not plain, bounds are pydantic's."""
+    metadata = {"help": said, "read": read, "bounds": bounds}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, repr=not is_secret, metadata=metadata)
 
 
-def _absent(value: object) -> object:
-    """`none` turns an optional thing off, where TOML and the environment have no null."""
-    return None if isinstance(value, str) and value.strip().lower() in ("", "none") else value
+def _cluster_name() -> str:
+    return f"rabbitlike@{socket.gethostname()}"
 
 
-def _size(value: object) -> object:
-    """Plain numbers stay as they are, `1GiB` and `500MB` become bytes."""
-    if not isinstance(value, str):
-        return value
-    try:
-        if "." in value and value.replace(".", "", 1).isdigit():
-            return float(value)
-        return int(_BYTE_SIZE.validate_python(value))
-    except ValidationError:
-        raise ValueError("expected bytes (1073741824, 1GiB) or a fraction of the machine's memory (0.6)") from None
-
-
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-Port = Annotated[int, Field(ge=0, le=65535)]
-OptionalPort = Annotated[Port | None, BeforeValidator(_absent)]
-OptionalPath = Annotated[Path | None, BeforeValidator(_absent)]
-OptionalMs = Annotated[int | None, Field(ge=1), BeforeValidator(_absent)]
-Size = Annotated[int, Field(ge=0), BeforeValidator(_size)]
-SizeOrFraction = Annotated[int | float, Field(gt=0), BeforeValidator(_size)]
-
-
-def _listener(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme == "unix" and parts.path and not parts.netloc:
-        return url
-    if parts.scheme in ("amqp", "amqps") and parts.hostname and parts.path in ("", "/"):
-        _ = parts.port  # ValueError when it is no port
-        return url
-    raise ValueError(f"'{url}' is not amqp://host:port, amqps://host:port or unix:///path")
-
-
-Listeners = Annotated[
-    tuple[Annotated[str, BeforeValidator(lambda url: _listener(str(url)))], ...], NoDecode, BeforeValidator(_split)
-]
-
-
-class BrokerSettings(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
     """What the broker and its sessions read; made of defaults alone it is a whole broker."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     # parity: clients switch behaviour on these two (kombu's global prefetch, amqplib's frame sizes)
-    product: str = Field("RabbitMQ", description="Product name in the server properties.")
-    version: str = Field("3.13.7", description="Version in the server properties.")
-    cluster_name: str = Field(default_factory=lambda: f"rabbitlike@{socket.gethostname()}", description="Cluster name.")
-    frame_max: int = Field(131_072, ge=4096, le=16 * 1024 * 1024, description="Largest frame offered, in bytes.")
-    channel_max: int = Field(2047, ge=1, le=65_535, description="Most channels of one connection.")
-    heartbeat: int = Field(60, ge=0, le=65_535, description="Heartbeat offered to clients, in seconds; 0 offers none.")
-    connection_max: int = Field(0, ge=0, description="Most connections at a time; 0 sets no limit.")
-    consumer_max_per_channel: int = Field(0, ge=0, description="Most consumers of one channel; 0 sets no limit.")
+    product: str = option("RabbitMQ", "Product name in the server properties.")
+    version: str = option("3.13.7", "Version in the server properties.")
+    cluster_name: str = option(_cluster_name, "Cluster name in the server properties.")
+    frame_max: int = option(131_072, "Largest frame offered, in bytes.", ge=4096, le=16_777_216)
+    channel_max: int = option(2047, "Most channels of one connection.", ge=1, le=65_535)
+    heartbeat: int = option(60, "Heartbeat offered to clients, in seconds; 0 offers none.", ge=0, le=65_535)
+    connection_max: int = option(0, "Most connections at a time; 0 sets no limit.", ge=0)
+    consumer_max_per_channel: int = option(0, "Most consumers of one channel; 0 sets no limit.", ge=0)
     # spec: nothing larger than 512 MiB can be announced
-    max_message_size: Size = Field(134_217_728, le=536_870_912, description="Largest message body, in bytes.")
-    default_vhost: str = Field("/", description="Virtual host that is made at the first start.")
-    default_user: str = Field("guest", min_length=1, description="User that is made at the first start.")
-    default_password: str = Field("guest", repr=False, description="Password of that user.")
-    loopback_users: Names = Field(("guest",), description="Users that may log in from this machine only; none: empty.")
-    default_prefetch: int = Field(0, ge=0, le=65_535, description="Prefetch of channels that set none; 0 is unlimited.")
-    default_consumer_timeout_ms: OptionalMs = Field(
-        None, description="Close channels that leave a delivery unacknowledged this long; none: never."
+    max_message_size: int = option(134_217_728, "Largest message body, in bytes.", read="size", ge=0, le=536_870_912)
+    default_vhost: str = option("/", "Virtual host that is made at the first start.", min_length=1)
+    default_user: str = option("guest", "User that is made at the first start.", min_length=1)
+    default_password: str = option("guest", "Password of that user.", is_secret=True)
+    loopback_users: tuple[str, ...] = option(
+        ("guest",), "Users that may log in from this machine only; several times, or with commas; none: nobody."
     )
-    handshake_timeout_ms: int = Field(10_000, ge=1, description="Time a client has from connecting to connection.open.")
-    out_buffer_limit: Size = Field(
-        1_048_576, ge=4096, description="Bytes a client may leave unread before deliveries to it pause."
+    default_prefetch: int = option(0, "Prefetch of channels that set none; 0 is unlimited.", ge=0, le=65_535)
+    default_consumer_timeout_ms: int | None = option(
+        None, "Close channels that leave a delivery unacknowledged this long; none: never.", ge=1
     )
-    memory_high_watermark: SizeOrFraction = Field(
-        0.6, description="Memory above which publishers are blocked: bytes, or a fraction of the machine's."
+    handshake_timeout_ms: int = option(10_000, "Time a client has from connecting to connection.open.", ge=1)
+    out_buffer_limit: int = option(
+        1_048_576, "Bytes a client may leave unread before deliveries to it pause.", read="size", ge=4096
     )
-    memory_check_interval_ms: int = Field(1000, ge=1, description="How often memory is looked at.")
+    memory_high_watermark: int | float = option(
+        0.6, "Memory above which publishers are blocked: bytes, or a fraction of the machine's.", read="size", gt=0
+    )
+    memory_check_interval_ms: int = option(1000, "How often memory is looked at.", ge=1)
     # parity: RabbitMQ 3.x counts on from an x-death header the client sent, 4.x does not
-    trust_client_x_death: bool = Field(True, description="Continue x-death headers of messages that clients publish.")
+    trust_client_x_death: bool = option(True, "Continue x-death headers of messages that clients publish.")
 
 
-class Settings(BrokerSettings, BaseSettings):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(BrokerSettings):
     """All options of one running server."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="RABBITLIKE_", env_ignore_empty=True)
-
-    config: OptionalPath = Field(None, description="TOML file with any of these options.")
-    host: str = Field("localhost", min_length=1, description="Address to listen on; 0.0.0.0 or :: for all.")
-    port: OptionalPort = Field(5672, description="AMQP port; 0 takes a free one, none listens on none.")
-    management_port: OptionalPort = Field(15_672, description="HTTP port; 0 takes a free one, none listens on none.")
-    data_dir: Path = Field(Path("data"), description="Folder for all that outlives a restart.")
-    memory: bool = Field(False, description="Keep everything in memory; nothing is written to disk.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-    unix_socket: OptionalPath = Field(None, description="Path of a unix socket to listen on as well.")
-    listeners: Listeners = Field(
-        (), description="More listeners: amqp://host:port, amqps://host:port, unix:///path; may be given several times."
+    config: Path | None = option(None, "TOML file with any of these options.")
+    host: str = option("localhost", "Address to listen on; 0.0.0.0 or :: for all.", min_length=1)
+    port: int | None = option(5672, "AMQP port; 0 takes a free one, none listens on none.", ge=0, le=65_535)
+    management_port: int | None = option(
+        15_672, "HTTP port; 0 takes a free one, none listens on none.", ge=0, le=65_535
     )
-    tls_port: OptionalPort = Field(5671, description="AMQP over TLS port, used when a certificate is given.")
-    tls_certfile: OptionalPath = Field(None, description="Server certificate (PEM, with its chain).")
-    tls_keyfile: OptionalPath = Field(None, description="Key of that certificate, unless it stands in the same file.")
-    tls_cafile: OptionalPath = Field(None, description="Authorities whose client certificates are believed (PEM).")
-    tls_verify: Literal["none", "optional", "required"] = Field(
-        "none", description="Client certificates: not asked for, checked when given, or demanded."
+    data_dir: Path = option(Path("data"), "Folder for all that outlives a restart.")
+    memory: bool = option(False, "Keep everything in memory; nothing is written to disk.")
+    log_level: Literal["debug", "info", "warning", "error"] = option("info", "Least level that is logged.")
+    unix_socket: Path | None = option(None, "Path of a unix socket to listen on as well.")
+    listeners: tuple[str, ...] = option(
+        (),
+        "More listeners: amqp://host:port, amqps://host:port, unix:///path; several times, or with commas.",
+        read="listener",
     )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        path = init_settings().get("config") or env_settings().get("config")
-        if not path:
-            return init_settings, env_settings
-        return init_settings, env_settings, InitSettingsSource(cls, _read_toml(Path(path), cls))
+    tls_port: int | None = option(5671, "AMQP over TLS port, used when a certificate is given.", ge=0, le=65_535)
+    tls_certfile: Path | None = option(None, "Server certificate (PEM, with its chain).")
+    tls_keyfile: Path | None = option(None, "Key of that certificate, unless it stands in the same file.")
+    tls_cafile: Path | None = option(None, "Authorities whose client certificates are believed (PEM).")
+    tls_verify: Literal["none", "optional", "required"] = option(
+        "none", "Client certificates: not asked for, checked when given, or demanded."
+    )
 
     @property
     def broker(self) -> BrokerSettings:
         """The part that broker and session read."""
-        return BrokerSettings.model_construct(**{name: getattr(self, name) for name in BrokerSettings.model_fields})
-
-    @classmethod
-    def load(cls, given: Mapping[str, object] = {}) -> "Settings":
-        """Join `given` (the command line), the environment, the file and the defaults; raise ConfigError."""
-        try:
-            settings = cls(**given)  # type: ignore[arg-type]  # pydantic checks them
-        except ValidationError as error:
-            raise ConfigError(_first_fault(error)) from None
-        settings._check_tls()
-        return settings
-
-    def _check_tls(self) -> None:
-        wanted = self.tls_keyfile or self.tls_cafile or any(url.startswith("amqps:") for url in self.listeners)
-        if wanted and self.tls_certfile is None:
-            raise ConfigError("TLS needs a certificate: set tls_certfile (--tls-certfile) to a PEM file")
-        if self.tls_verify != "none" and self.tls_cafile is None:
-            raise ConfigError(f"tls_verify {self.tls_verify} needs authorities: set tls_cafile (--tls-cafile)")
+        return BrokerSettings(**{each.name: getattr(self, each.name) for each in fields(BrokerSettings)})
 
 
-def _read_toml(path: Path, settings: type[Settings]) -> dict[str, object]:
+DEFAULTS: Final = Settings()
+#: In the order they are told of: those of the server first.
+OPTIONS: Final[Mapping[str, Field[Any]]] = {
+    each.name: each for each in sorted(fields(Settings), key=lambda each: hasattr(BrokerSettings, each.name))
+}
+
+#: What the command line gives: text as it was typed, several texts, or a switch.
+Given = Mapping[str, str | list[str] | bool]
+
+
+def load(given: Given | None = None) -> Settings:
+    """Join `given` (the command line), the environment, the file and the defaults; raise ConfigError."""
+    settings = _plain(given or {}) or _judged(given or {})
+    if settings.tls_certfile is None:
+        for name in ("tls_keyfile", "tls_cafile"):
+            if getattr(settings, name) is not None:
+                raise ConfigError(f"{name} is set and tls_certfile is not: give the server's certificate too")
+        if any(url.startswith("amqps:") for url in settings.listeners):
+            raise ConfigError("an amqps listener needs a certificate: set tls_certfile to a PEM file")
+    if settings.tls_verify != "none" and settings.tls_cafile is None:
+        raise ConfigError(f"tls_verify {settings.tls_verify} needs authorities: set tls_cafile to a PEM file")
+    return settings
+
+
+def _plain(given: Given) -> Settings | None:
+    """The settings, when all that is given is plainly right and there is no file; None: ask the judge."""
+    values: dict[str, object] = {}
+    for name, each in OPTIONS.items():
+        value = given[name] if name in given else os.environ.get(PREFIX + name.upper()) or None
+        if value is not None:
+            values[name] = _plain_value(each, value)
+            if values[name] is None or name == "config":
+                return None
+    return Settings(**values) if values.keys() >= given.keys() else None  # type: ignore[arg-type]
+
+
+def _plain_value(each: "Field[Any]", value: str | list[str] | bool) -> object:
+    kinds = _kinds(each)
+    if isinstance(value, bool) or bool in kinds:
+        return value if isinstance(value, bool) and bool in kinds else None
+    if not isinstance(value, str) or value.strip().lower() in ("", "none"):
+        return None
+    if get_origin(each.type) is Literal:
+        return value if value in get_args(each.type) else None
+    if int in kinds:
+        bounds = each.metadata["bounds"]
+        is_plain = value.isascii() and value.isdigit() and len(value) < 16 and "gt" not in bounds
+        return int(value) if is_plain and bounds.get("ge", 0) <= int(value) <= bounds.get("le", 2**63) else None
+    return Path(value) if Path in kinds else value if str in kinds else None
+
+
+def _kinds(each: "Field[Any]") -> tuple[object, ...]:
+    """The types a value may have: `int | None` is two."""
+    return get_args(each.type) if isinstance(each.type, UnionType) else (each.type,)
+
+
+def _judged(given: Given) -> Settings:
+    """The settings as pydantic-settings reads them, from every source; ConfigError for the first it does not like."""
+    from pydantic import ValidationError
+
+    try:
+        model = _model()(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise ConfigError(_first_fault(error)) from None
+    return Settings(**{name: getattr(model, name) for name in OPTIONS})
+
+
+def _model() -> "type[BaseSettings]":
+    """The declaration above, as a pydantic-settings model."""
+    from typing import Annotated
+
+    from pydantic import BeforeValidator, create_model
+    from pydantic import Field as Bounded
+    from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, PydanticBaseSettingsSource
+
+    class Sources(BaseSettings, env_prefix=PREFIX, env_ignore_empty=True, extra="forbid"):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            path = init_settings().get("config") or env_settings().get("config")
+            file = _read_toml(Path(path)) if path else {}
+            return init_settings, env_settings, InitSettingsSource(settings_cls, file)
+
+    declared: dict[str, Any] = {}
+    for name, each in OPTIONS.items():
+        default = Bounded(default=getattr(DEFAULTS, name), **each.metadata["bounds"])
+        marks = [NoDecode] if get_origin(each.type) is tuple else []
+        declared[name] = (Annotated[each.type, *marks, BeforeValidator(_reader(each))], default)
+    return create_model("Options", __base__=Sources, **declared)
+
+
+def _reader(each: "Field[Any]") -> Any:
+    """What is done to a value of this option before its type is judged."""
+    if get_origin(each.type) is tuple:
+        return _read_listeners if each.metadata["read"] == "listener" else _read_several
+    if each.metadata["read"] == "size":
+        return _read_size
+    return _read_none if type(None) in _kinds(each) else lambda value: value
+
+
+def _read_none(value: object) -> object:
+    """`none` turns an optional thing off: TOML and the environment have no null."""
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
+def _read_several(value: object) -> object:
+    """One text with commas, as in the environment, or several, as on the command line."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        return value
+    found = [part.strip() for text in texts for part in text.split(",")]
+    return [part for part in found if part and part.lower() != "none"]
+
+
+def _read_listeners(value: object) -> object:
+    from urllib.parse import urlsplit
+
+    found = _read_several(value)
+    for url in found if isinstance(found, list) else ():
+        parts = urlsplit(str(url))
+        is_socket = parts.scheme == "unix" and parts.path and not parts.netloc
+        is_address = parts.scheme in ("amqp", "amqps") and parts.hostname and parts.path in ("", "/")
+        if not is_socket and not is_address:
+            raise ValueError("each is to be amqp://host:port, amqps://host:port or unix:///path")
+        _ = parts.port  # ValueError when it is none
+    return found
+
+
+def _read_size(value: object) -> object:
+    """Plain numbers stay as they are, `1GiB` and `500MB` become bytes."""
+    from pydantic import ByteSize, TypeAdapter, ValidationError
+
+    if not isinstance(value, str) or value.replace(".", "", 1).isdigit():
+        return value
+    try:
+        return int(TypeAdapter(ByteSize).validate_python(value))
+    except ValidationError:
+        raise ValueError("expected bytes, as 1073741824 or 1GiB") from None
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    import tomllib
+
     try:
         with path.open("rb") as file:
             table = tomllib.load(file)
@@ -180,23 +264,23 @@ def _read_toml(path: Path, settings: type[Settings]) -> dict[str, object]:
         raise ConfigError(f"cannot read the config file {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
-    found = {key.replace("-", "_"): value for key, value in table.items()}
-    for key in found:
-        if key not in settings.model_fields or key == "config":
-            raise ConfigError(f"{path}: unknown option '{key}'{nearest(key, settings)}")
-    return found
+    for key in table:
+        if key not in OPTIONS or key == "config":
+            raise ConfigError(f"{path}: unknown option '{key}'{_nearest(key)}")
+    return table
 
 
-def nearest(name: str, settings: type[Settings] = Settings) -> str:
-    """`; did you mean 'port'?` for a name that no option has, or nothing when none is near."""
-    close = difflib.get_close_matches(name.lower(), settings.model_fields, n=1)
+def _nearest(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name.lower().replace("-", "_"), OPTIONS, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _first_fault(error: ValidationError) -> str:
+def _first_fault(error: "ValidationError") -> str:
     fault = error.errors()[0]
-    name = str(fault["loc"][0]) if fault["loc"] else "settings"
+    name = str(fault["loc"][0]) if fault["loc"] else "options"
     if fault["type"] == "extra_forbidden":
-        return f"unknown option '{name}'{nearest(name)}"
+        return f"unknown option '{name}'{_nearest(name)}"
     said = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{name} = {fault['input']!r}: {said[0].lower()}{said[1:]}"

@@ -1,0 +1,213 @@
+"""Puts the broker together and runs it: store, broker, listeners, in that order up and in the other order down."""
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike import __version__
+from rabbitlike.broker import turn
+from rabbitlike.broker.alarms import MemoryWatch, memory_limit, total_bytes
+from rabbitlike.broker.broker import Broker
+from rabbitlike.clock import LoopClock
+from rabbitlike.config import ConfigError, Settings
+from rabbitlike.server.listener import BACKLOG, Endpoint, bind, endpoints, urls
+from rabbitlike.server.transport import Transports
+from rabbitlike.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    import ssl
+
+#: Clients have this long to answer connection.close at the end; the whole stop takes no more than 5 s.
+GRACE_MS: Final = 3000
+TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
+
+CONNECTION_FORCED: Final = 320
+SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
+
+log = logging.getLogger("rabbitlike")
+
+
+class App:
+    """One running broker with its listeners, on the loop it is started on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        #: Where it listens, as it turned out: a port of 0 has become a real one.
+        self.urls: list[str] = []
+        self._servers: list[asyncio.AbstractServer] = []
+        self._paths: list[Path] = []
+
+    async def start(self) -> None:
+        """Up to the moment clients can connect. ConfigError or ListenError, and nothing left behind, when it cannot."""
+        settings = self.settings
+        if not settings.memory:
+            _check_folder(settings.data_dir)
+        clock = LoopClock(asyncio.get_running_loop())
+        self.store = MemoryStore()
+        self.broker = Broker(settings.broker, self.store, clock)
+        self.transports = Transports(self.broker, clock)
+        self._memory = MemoryWatch(
+            self.broker.alarms,
+            clock,
+            memory_limit(settings.memory_high_watermark, total_bytes()),
+            interval_ms=settings.memory_check_interval_ms,
+        )
+        try:
+            await self._listen()
+        except BaseException:
+            self._close_listeners()
+            raise
+        self._memory.start()
+
+    async def stop(self) -> None:
+        """Stop accepting, part from every client, and let go of the store."""
+        self._close_listeners()
+        self._memory.stop()
+        await self.transports.close(CONNECTION_FORCED, SHUTDOWN_REASON, GRACE_MS)
+        self.store.close()
+
+    async def _listen(self) -> None:
+        tls = _tls_context(self.settings)
+        wanted = [(endpoint, bind(endpoint)) for endpoint in endpoints(self.settings)]
+        for endpoint, sockets in wanted:
+            for bound in sockets:
+                self._servers.append(await self._serve(endpoint, bound, tls if endpoint.tls else None))
+            if endpoint.path is not None:
+                self._paths.append(endpoint.path)
+            self.urls.extend(urls(endpoint, sockets))
+
+    async def _serve(
+        self, endpoint: Endpoint, bound: socket.socket, tls: "ssl.SSLContext | None"
+    ) -> asyncio.AbstractServer:
+        loop = asyncio.get_running_loop()
+        make = self.transports.make
+        if endpoint.path is not None:
+            return await loop.create_unix_server(make, sock=bound, backlog=BACKLOG)
+        timeout = TLS_HANDSHAKE_TIMEOUT_S if tls else None
+        return await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=timeout)
+
+    async def listen_for_health_checks(self) -> None:
+        """The management port; after AMQP, which clients wait for."""
+        from rabbitlike.server.liveness import Liveness
+
+        settings = self.settings
+        if settings.management_port is None:
+            return
+        endpoint = Endpoint("http", settings.host, settings.management_port, option="management_port")
+        sockets = bind(endpoint)
+        for bound in sockets:
+            self._servers.append(await asyncio.get_running_loop().create_server(Liveness, sock=bound))
+        self.urls.extend(urls(endpoint, sockets))
+
+    def _close_listeners(self) -> None:
+        for server in self._servers:
+            server.close()
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+        self._servers.clear()
+        self._paths.clear()
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or Ctrl-C; the exit code."""
+    _configure_log(settings.log_level)
+    _raise_file_limit()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_run(settings))
+
+
+async def _run(settings: Settings) -> int:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    app = App(settings)
+    await app.start()
+    try:
+        _announce(app.urls)
+        announced = len(app.urls)
+        await app.listen_for_health_checks()
+        _announce(app.urls[announced:])
+        log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
+        _tame_collector()
+        await stopped.wait()
+        log.info("stopping: %d connections", len(app.transports.open))
+    finally:
+        await app.stop()
+    return 0
+
+
+def _announce(found: list[str]) -> None:
+    with suppress(BrokenPipeError):
+        for url in found:
+            sys.stdout.write(f"rabbitlike: listening on {url}\n")
+        sys.stdout.flush()
+
+
+def _check_folder(folder: Path) -> None:
+    probe = folder / ".writable"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to the data folder {folder}: {error.strerror}; choose another with --data-dir, or --memory"
+        ) from None
+
+
+def _tls_context(settings: Settings) -> "ssl.SSLContext | None":
+    if settings.tls_certfile is None:
+        return None
+    from rabbitlike.server.tls import server_context
+
+    return server_context(settings)
+
+
+def _tame_collector() -> None:
+    """Keep the cycle collector away from queued messages.
+
+    It visits every tracked object it considers, and by default begins after 700 allocations: with millions of messages
+    waiting, each full visit would stop the broker for a second to find nothing, because messages form no cycles. What
+    was made by now lives as long as the process and is not visited again; what dies in cycles (connections) is rare.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)
+
+
+def _build_name() -> str:
+    return "compiled" if not str(turn.__file__).endswith(".py") else "pure Python; a C compiler makes it faster"
+
+
+def _configure_log(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(), stream=sys.stderr, format="%(asctime)s.%(msecs)03d [%(levelname)s] %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
+    )  # fmt: skip
+
+
+def _raise_file_limit() -> None:
+    """Each client is an open file, and the usual soft limit of 1024 is a remnant."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1_048_576 if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # where it cannot be installed the standard loop will do
+        return None
+    return uvloop.new_event_loop

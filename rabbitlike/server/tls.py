@@ -1,0 +1,44 @@
+"""TLS: the server's context from the options, and the name a client's certificate gives for SASL EXTERNAL."""
+
+import ssl
+from typing import Final, cast
+
+from rabbitlike.config import ConfigError, Settings
+
+_VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+def server_context(settings: Settings) -> ssl.SSLContext:
+    """The context of every TLS listener; ConfigError when a file cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if settings.tls_certfile is None:
+        raise ConfigError("TLS needs a certificate: set tls_certfile (--tls-certfile) to a PEM file")
+    try:
+        # An encrypted key must fail, not ask at a terminal that may not be there.
+        context.load_cert_chain(settings.tls_certfile, settings.tls_keyfile, password="")
+    except (OSError, ssl.SSLError) as error:
+        files = f"tls_certfile {settings.tls_certfile}, tls_keyfile {settings.tls_keyfile or settings.tls_certfile}"
+        raise ConfigError(f"cannot use {files}: {_said(error)}; give a PEM certificate and its plain key") from None
+    if settings.tls_cafile is not None:
+        try:
+            context.load_verify_locations(settings.tls_cafile)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"cannot use tls_cafile {settings.tls_cafile}: {_said(error)}; give a PEM file") from None
+    context.verify_mode = _VERIFY[settings.tls_verify]
+    return context
+
+
+def certificate_name(connection: ssl.SSLObject) -> str | None:
+    """The common name of the client's verified certificate; None without one."""
+    certificate = connection.getpeercert()
+    if not certificate:
+        return None
+    # `subject` is a sequence of relative names, each a sequence of pairs; the last common name is the most specific.
+    subject = cast(tuple[tuple[tuple[str, str], ...], ...], certificate.get("subject", ()))
+    names = [value for relative in subject for key, value in relative if key == "commonName"]
+    return names[-1] if names else None
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,226 @@
+"""One client's socket: octets to `Connection.receive`, answers to the kernel, and the timers around them.
+
+All sockets share one read buffer: the loop fills it and we parse it in the same breath, nothing awaited between. What
+is left of a frame is kept by its connection and put back at the front before that socket's next read.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import ssl
+from typing import Final, cast
+
+from rabbitlike.broker.broker import Broker
+from rabbitlike.clock import Clock, Timer
+from rabbitlike.protocol.constants import FRAME_OVERHEAD
+from rabbitlike.server.heartbeat import Heartbeat
+from rabbitlike.server.tls import certificate_name
+from rabbitlike.session.connection import Connection, Peer
+
+#: Octets taken from a socket at once, at least.
+READ_SIZE: Final = 256 * 1024
+#: How long a client may take to read our last words and close its end, after we have closed ours.
+LINGER_MS: Final = 3000
+
+log = logging.getLogger("rabbitlike.connection")
+
+
+class Transports:
+    """What all sockets of one broker share, and the set of those that are open."""
+
+    def __init__(self, broker: Broker, clock: Clock) -> None:
+        self.broker = broker
+        self.clock = clock
+        # Whatever is left over is less than a frame; as much again must fit behind it.
+        self.data = bytearray(max(READ_SIZE, 2 * (broker.settings.frame_max + FRAME_OVERHEAD)))
+        self.view = memoryview(self.data)
+        self.open: set[Transport] = set()
+        self.drained: asyncio.Event | None = None
+
+    def make(self) -> "Transport":
+        return Transport(self)
+
+    def is_full(self) -> bool:
+        most = self.broker.settings.connection_max
+        return 0 < most <= len(self.open)
+
+    async def close(self, code: int, text: str, grace_ms: int) -> None:
+        """Ask every client to go; after `grace_ms` let go of those that have not."""
+        self.drained = asyncio.Event()
+        for transport in tuple(self.open):
+            if transport.is_opening:
+                transport.abort()
+        self.broker.close(code, text)
+        if self.open:
+            timer = self.clock.call_later(grace_ms, self._abort)
+            await self.drained.wait()
+            timer.cancel()
+
+    def _abort(self) -> None:
+        for transport in tuple(self.open):
+            transport.abort()
+
+    def leave(self, transport: "Transport") -> None:
+        self.open.discard(transport)
+        if self.drained is not None and not self.open:
+            self.drained.set()
+
+
+class Transport(asyncio.BufferedProtocol):
+    """The asyncio side of one connection; to the session it is the Wire."""
+
+    __slots__ = (
+        "_connection",
+        "_deadline",
+        "_heartbeat",
+        "_is_closing",
+        "_kept",
+        "_shared",
+        "_transport",
+    )
+
+    def __init__(self, shared: Transports) -> None:
+        self._shared = shared
+        self._kept = 0  # octets of the connection's that stand at the front of the buffer
+        self._is_closing = False  # all is said: nothing more is written, and what comes is not looked at
+        self._deadline: Timer | None = None
+
+    # The loop's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        shared = self._shared
+        peer = peer_of(self._transport)
+        if shared.is_full():
+            log.warning("%s refused: connection_max is reached", peer.host)
+            self._is_closing = True
+            self._transport.abort()
+            return
+        settings = shared.broker.settings
+        self._transport.set_write_buffer_limits(high=settings.out_buffer_limit)
+        self._connection = Connection(shared.broker, self, peer)
+        self._heartbeat = Heartbeat(shared.clock, self._connection.send_heartbeat, self._drop_silent)
+        self._deadline = shared.clock.call_later(settings.handshake_timeout_ms, self._check_opened)
+        shared.open.add(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        leftover = self._connection.leftover
+        kept = self._kept = len(leftover)
+        if not kept:
+            return self._shared.view
+        self._shared.data[:kept] = leftover
+        return self._shared.view[kept:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._is_closing:
+            return
+        self._heartbeat.received += nbytes
+        self._connection.receive(self._shared.data, self._kept + nbytes)
+
+    def eof_received(self) -> None:
+        """The client has said its last word; the loop closes the socket."""
+
+    def pause_writing(self) -> None:
+        self._connection.pause_delivery()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_delivery()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self not in self._shared.open:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._heartbeat.stop()
+        if error is not None:
+            log.debug("%s: %s", self._connection.name, error)
+        self._connection.lost()
+        self._shared.leave(self)
+
+    # The session's side
+
+    def write(self, data: bytes) -> None:
+        if not self._is_closing:
+            self._heartbeat.written += len(data)
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what is written, then end our side and wait a little for the client to end its own.
+
+        Closing at once with input unread would reset the socket, and the client might never see our last frame.
+        """
+        if self._is_closing:
+            return
+        self.resume_reading()
+        self._is_closing = True
+        self._heartbeat.stop()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._shared.clock.call_later(LINGER_MS, self.abort)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._heartbeat.pause()
+
+    def resume_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._heartbeat.resume()
+
+    def start_heartbeat(self, seconds: int) -> None:
+        self._heartbeat.start(seconds)
+
+    # Timers
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether the client has not come as far as connection.open yet."""
+        return not self._connection.is_open and not self._connection.is_closing
+
+    def _check_opened(self) -> None:
+        self._deadline = None
+        if self.is_opening:
+            log.warning("%s: no connection.open within the handshake timeout", self._connection.name)
+            self.abort()
+
+    def _drop_silent(self) -> None:
+        # parity: no connection.close; whoever is silent does not read it either
+        log.warning("%s: missed heartbeats from the client", self._connection.name)
+        self.abort()
+
+
+def peer_of(transport: asyncio.Transport) -> Peer:
+    """Who is at the other end."""
+    secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    host, port = _address(transport.get_extra_info("peername"))
+    local_host, local_port = _address(transport.get_extra_info("sockname"))
+    return Peer(
+        host=host,
+        port=port,
+        local_host=local_host,
+        local_port=local_port,
+        tls=secured is not None,
+        certificate_name=certificate_name(secured) if secured is not None else None,
+        is_loopback=host == UNIX_HOST or ipaddress.ip_address(host).is_loopback,
+    )
+
+
+#: What stands for the address of a client of a unix socket.
+UNIX_HOST: Final = "unix"
+
+
+def _address(address: object) -> tuple[str, int]:
+    if not isinstance(address, tuple):
+        return UNIX_HOST, 0
+    host = str(address[0]).partition("%")[0]
+    # A dual-stack socket shows IPv4 clients as ::ffff:1.2.3.4; they are loopback, and logged, as what they are.
+    return host.removeprefix("::ffff:") if "." in host else host, int(address[1])
