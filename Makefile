@@ -1,0 +1,58 @@
+# Everything a developer does, each in a virtual environment of its own making (.venv). Needs Python 3.11 or newer and
+# make; with gcc the hot path is compiled, without it runs as plain Python, and says so.
+#   make run  ARGS="--port 5673 --memory"
+#   make test ARGS="-k heartbeat"
+
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
+BIN := .venv/bin
+PURE := build/pure
+ARGS ?=
+
+.PHONY: run test test-compiled test-pure check bench build clean
+
+run: build
+	@exec $(BIN)/rabbitlike serve $(ARGS)
+
+# Both speeds of the one source. Where nothing could be compiled the first run is the pure one already.
+test: test-compiled
+	@if $(BIN)/python -c 'import sys; from rabbitlike import _build; sys.exit(not _build.built_modules())'; \
+	then $(MAKE) --no-print-directory test-pure; fi
+
+test-compiled: build .venv/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+# A copy of the tree without extensions: Python prefers a .so that lies beside a .py, whatever one asks it.
+test-pure: .venv/.dev
+	@rm -rf $(PURE) && mkdir -p $(PURE)
+	@tar cf - --exclude=./.git --exclude=./.venv --exclude=./build --exclude=./data --exclude='*.so' --exclude=__pycache__ \
+		--exclude='./.*_cache' --exclude=./benchmarks/results . | tar xf - -C $(PURE)
+	cd $(PURE) && RABBITLIKE_PURE=1 PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: build .venv/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Compiles what changed, into the tree.
+build: .venv/.run
+	@$(BIN)/python setup.py -q build_ext --inplace
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find protocol rabbitlike storage spark tests benchmarks interop \( -name '*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
+
+.venv/.run: pyproject.toml setup.py
+	@test -n "$(PYTHON)" || { echo "rabbitlike needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'cython>=3.1'
+	RABBITLIKE_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e .
+	@touch $@
+
+.venv/.dev: .venv/.run
+	RABBITLIKE_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev]'
+	@touch $@

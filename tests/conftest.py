@@ -1,0 +1,56 @@
+"""Rules of the whole suite: never test an old build, and in CI let no missing tool pass for a success."""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+import rabbitlike
+from rabbitlike import _build
+
+ROOT = Path(__file__).resolve().parent.parent
+IS_CI = os.environ.get("CI", "").lower() in ("1", "true")
+IS_PURE = os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0")
+
+#: A test that cannot run without some tool or build skips with a reason that begins so.
+NEEDS = "needs "
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if fault := _wrong_build():
+        raise pytest.UsageError(fault)
+
+
+def _wrong_build() -> str | None:
+    here = Path(rabbitlike.__file__).resolve().parent.parent
+    if here != ROOT:
+        return f"rabbitlike is imported from {here}, not from {ROOT}: run `make test`"
+    built = _build.built_modules()
+    if IS_PURE and built:
+        return "RABBITLIKE_PURE is set, but compiled modules lie beside the sources: run `make test-pure`"
+    if stale := _build.stale_modules():
+        return f"{', '.join(stale)}: the source is newer than what was compiled of it; run `make build`"
+    missing = set(_build.hot_modules()) - set(built)
+    if built and missing:
+        return f"{', '.join(sorted(missing))}: not compiled, though others are; run `make build`"
+    if IS_CI and not IS_PURE and not built:
+        return "nothing is compiled, so the fast build would go untested: install gcc and run `make build`"
+    return None
+
+
+def pytest_report_header() -> str:
+    return f"rabbitlike {rabbitlike.__version__}, {'compiled' if _build.built_modules() else 'pure Python'}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if IS_CI and report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason.startswith(NEEDS):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} {reason}; a skip for a missing tool is a failure in CI"
+    return report
