@@ -30,7 +30,7 @@ from typing import TypeVar
 from pamqp import base, body, commands, header
 
 from rabbitlike.broker.broker import Broker
-from rabbitlike.broker.permissions import Permission
+from rabbitlike.broker.permissions import Permission, TopicPermission
 from rabbitlike.config import BrokerSettings
 from rabbitlike.session.connection import Connection, Peer
 from rabbitlike.storage.memory import MemoryStore
@@ -216,6 +216,9 @@ class Pair:
         self.broker.users.add(name, password)
         if vhost is not None:
             self.broker.permissions.set(name, vhost, Permission(configure, write, read))
+
+    def set_topic_permission(self, user: str, exchange: str, *, write: str, read: str, vhost: str = "/") -> None:
+        self.broker.permissions.set_topic(user, vhost, exchange, TopicPermission(write, read))
 
     def advance(self, ms: int) -> None:
         """Let time pass; what is due has run and what it caused has arrived."""

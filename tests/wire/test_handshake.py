@@ -633,7 +633,7 @@ def test_update_secret(pair: Pair) -> None:
 
 
 def test_update_secret_refused(pair: Pair) -> None:
-    """#40 530 when nobody vouches for the user any more. parity: passwords kept here do not run out, any secret does."""
+    """#40 530 when nobody vouches for the user any more. parity: to passwords kept here any secret is as good."""
     pair.add_user("bob", "pw")
     client = pair.connect("bob", "pw")
     client.send(commands.Connection.UpdateSecret("another", "rotation"))
