@@ -6,16 +6,9 @@ the `on_…` methods.
 """
 
 from rabbitlike.protocol import octets
+from rabbitlike.protocol.constants import BASIC_CLASS, BODY_FRAME, DISCARD, HEADER_FRAME, METHOD_FRAME
 from rabbitlike.protocol.errors import frame_error, precondition_failed, unexpected_frame
 from rabbitlike.protocol.properties import EMPTY, Properties
-
-#: Frame kinds, as on the wire; DISCARD is none of them, so a closing channel expects nothing.
-METHOD_FRAME = 1
-HEADER_FRAME = 2
-BODY_FRAME = 3
-DISCARD = 0
-
-BASIC_CLASS = 60
 
 #: The largest body the protocol side ever takes part in, whatever the configuration says.
 BODY_SIZE_CAP = 512 * 1024 * 1024

@@ -7,22 +7,22 @@ before anybody below reads.
 """
 
 from rabbitlike.protocol import octets
-from rabbitlike.protocol.content import BODY_FRAME, HEADER_FRAME, METHOD_FRAME, Content
+from rabbitlike.protocol.constants import (
+    BASIC_ACK,
+    BASIC_DELIVER,
+    BASIC_GET_OK,
+    BASIC_NACK,
+    BASIC_PUBLISH,
+    BASIC_REJECT,
+    BASIC_RETURN,
+    BODY_FRAME,
+    FRAME_END,
+    FRAME_OVERHEAD,
+    HEADER_FRAME,
+    METHOD_FRAME,
+)
+from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import frame_error
-
-HEARTBEAT_FRAME = 8
-FRAME_END = 0xCE
-
-#: Octets around a frame's payload: type, channel, size before it and the end octet after it.
-FRAME_OVERHEAD = 8
-
-BASIC_PUBLISH = 0x003C0028
-BASIC_RETURN = 0x003C0032
-BASIC_DELIVER = 0x003C003C
-BASIC_GET_OK = 0x003C0047
-BASIC_ACK = 0x003C0050
-BASIC_REJECT = 0x003C005A
-BASIC_NACK = 0x003C0078
 
 SMALLEST_BUFFER = 512
 #: A buffer that grew beyond this goes back to the allocator when a burst is over.

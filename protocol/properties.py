@@ -9,6 +9,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from rabbitlike.protocol import octets, tables
+from rabbitlike.protocol.constants import (
+    APP_ID,
+    CLUSTER_ID,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    DELIVERY_MODE,
+    EXPIRATION,
+    HEADERS,
+    MESSAGE_ID,
+    PRIORITY,
+    REPLY_TO,
+    TIMESTAMP,
+    TYPE,
+    USER_ID,
+)
 from rabbitlike.protocol.errors import AmqpError, frame_error, precondition_failed
 from rabbitlike.protocol.tables import Table, Timestamp, Value
 
@@ -17,21 +33,6 @@ FieldValue = str | int | Mapping[str, Value] | None
 #: parity: RabbitMQ's longest timer, ten years.
 EXPIRATION_MAX_MS: Final = 10 * 365 * 86400 * 1000
 
-# Bits of the first flag word, in wire order from the highest down. Bit 0 says that another word follows.
-CONTENT_TYPE = 0x8000
-CONTENT_ENCODING = 0x4000
-HEADERS = 0x2000
-DELIVERY_MODE = 0x1000
-PRIORITY = 0x0800
-CORRELATION_ID = 0x0400
-REPLY_TO = 0x0200
-EXPIRATION = 0x0100
-MESSAGE_ID = 0x0080
-TIMESTAMP = 0x0040
-TYPE = 0x0020
-USER_ID = 0x0010
-APP_ID = 0x0008
-CLUSTER_ID = 0x0004
 NOT_A_FIELD = 0x0003
 MORE_FLAGS = 0x0001
 PERSISTENT = 2

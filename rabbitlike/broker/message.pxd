@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-cdef int READY, UNACKED, GONE
+cdef int READY
 
 
 @cython.final

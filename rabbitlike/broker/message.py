@@ -4,10 +4,7 @@ The octets (address, properties, body) are shared by all queues the message went
 and state belong to this queue alone, which is why each queue has a Message of its own.
 """
 
-#: Where a message stands in its queue. GONE: settled in the middle of the line, to be skipped when its turn comes.
-READY = 0
-UNACKED = 1
-GONE = 2
+from rabbitlike.broker.states import READY
 
 
 class Message:

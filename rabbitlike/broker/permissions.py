@@ -58,8 +58,10 @@ EVERYTHING: Final = Permission(".*", ".*", ".*")
 class Permissions:
     """Everyone's permissions, by user and vhost."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.generation = 0
+        #: Told of every change: what was allowed before may be remembered somewhere.
+        self._on_change = on_change
         self._permissions: dict[tuple[str, str], Permission] = {}
         self._topics: dict[tuple[str, str, str], tuple[TopicPermission, Permission]] = {}
 
@@ -92,11 +94,11 @@ class Permissions:
 
     def set(self, user: str, vhost: str, permission: Permission) -> None:
         self._permissions[user, vhost] = permission
-        self.generation += 1
+        self._changed()
 
     def clear(self, user: str, vhost: str) -> None:
         self._permissions.pop((user, vhost), None)
-        self.generation += 1
+        self._changed()
 
     def get_topic(self, user: str, vhost: str, exchange: str) -> TopicPermission | None:
         entry = self._topics.get((user, vhost, exchange))
@@ -111,13 +113,13 @@ class Permissions:
 
         expanded = Permission("", expand(permission.write), expand(permission.read))
         self._topics[user, vhost, exchange] = (permission, expanded)
-        self.generation += 1
+        self._changed()
 
     def clear_topic(self, user: str, vhost: str, exchange: str | None = None) -> None:
         """Forget one exchange's topic permission, or those of all exchanges."""
         for key in [key for key in self._topics if key[:2] == (user, vhost) and exchange in (None, key[2])]:
             del self._topics[key]
-        self.generation += 1
+        self._changed()
 
     def forget_user(self, user: str) -> None:
         self._keep(lambda entry_user, _: entry_user != user)
@@ -133,7 +135,11 @@ class Permissions:
         """Every entry as user, vhost, exchange, permission."""
         return ((*key, permission) for key, (permission, _) in self._topics.items())
 
+    def _changed(self) -> None:
+        self.generation += 1
+        self._on_change()
+
     def _keep(self, wanted: Callable[[str, str], bool]) -> None:
         self._permissions = {key: entry for key, entry in self._permissions.items() if wanted(*key)}
         self._topics = {key: entry for key, entry in self._topics.items() if wanted(*key[:2])}
-        self.generation += 1
+        self._changed()

@@ -13,6 +13,7 @@ cdef class Turn:
     cdef list _later
 
     cpdef object begin(self)
+    cpdef object renew(self)
     cpdef object touch(self, Pumped queue)
     cpdef object mark(self, object client)
     cpdef object later(self, object work)

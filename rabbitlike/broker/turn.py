@@ -41,6 +41,10 @@ class Turn:
     def begin(self) -> None:
         self.now_ms = self._clock.now_ms()
 
+    def renew(self) -> None:
+        """Topology or permissions changed."""
+        self.generation += 1
+
     def touch(self, queue: Pumped) -> None:
         """This queue may have something to hand out."""
         if not queue.touched:

@@ -74,7 +74,7 @@ class Vhost:
         """Routes found before now may be wrong."""
         self.generation += 1
         # What publishers remember is checked against the turn, which they have at hand.
-        self.broker.turn.generation += 1
+        self.broker.turn.renew()
 
     # Looking up
 

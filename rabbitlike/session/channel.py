@@ -18,9 +18,10 @@ from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol import methods
-from rabbitlike.protocol.content import DISCARD, Content
+from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
+from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import AmqpError, not_implemented, precondition_failed
-from rabbitlike.protocol.properties import EXPIRATION, HEADERS, REPLY_TO, USER_ID, Properties
+from rabbitlike.protocol.properties import Properties
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.consumer import Consumer
 from rabbitlike.session.copies import take_copies

@@ -7,7 +7,7 @@ and an ack is never merged across a nack.
 
 from collections import deque
 
-from rabbitlike.protocol.frames import BASIC_ACK, BASIC_NACK
+from rabbitlike.protocol.constants import BASIC_ACK, BASIC_NACK
 from rabbitlike.session.outlet import Outlet
 
 

@@ -15,7 +15,8 @@ from pamqp import base, commands
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.clock import Timer
 from rabbitlike.protocol import methods
-from rabbitlike.protocol.content import BODY_FRAME, DISCARD, HEADER_FRAME, METHOD_FRAME, Content
+from rabbitlike.protocol.constants import BODY_FRAME, DISCARD, HEADER_FRAME, HEARTBEAT_FRAME, METHOD_FRAME
+from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import (
     AmqpError,
     channel_error,
@@ -24,7 +25,7 @@ from rabbitlike.protocol.errors import (
     internal_error,
     unexpected_frame,
 )
-from rabbitlike.protocol.frames import HEARTBEAT_FRAME, FrameReader
+from rabbitlike.protocol.frames import FrameReader
 from rabbitlike.protocol.handshake import FRAME_MAX_BEFORE_TUNE, PROTOCOL_HEADER, State
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session.channel import Channel
@@ -154,7 +155,7 @@ class Connection(FrameReader):
         turn.begin()
         self.at = 0
         if self.state is State.AWAIT_HEADER and not self._take_header(data, end):
-            end = self.at
+            return
         while not self._is_deaf:
             start = self.at
             try:
@@ -173,13 +174,13 @@ class Connection(FrameReader):
 
     def _take_header(self, data: bytearray, end: int) -> bool:
         """The protocol header, before anything else. False: wait for more, or for nothing any more."""
-        if end < len(PROTOCOL_HEADER):
-            if data[:end] == PROTOCOL_HEADER[:end]:
-                self.leftover = bytes(data[:end])
-                self.at = 0
-                return False
-        self.at = min(end, len(PROTOCOL_HEADER))
-        if greet(self, bytes(data[: self.at])):
+        header = bytes(data[: min(end, len(PROTOCOL_HEADER))])
+        if len(header) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(header):
+            self.leftover = header
+            return False
+        self.leftover = b""
+        if greet(self, header):
+            self.at = len(header)
             return True
         self._is_deaf = True
         self.state = State.CLOSED
@@ -339,11 +340,13 @@ class Connection(FrameReader):
     # Permissions
 
     def permit(self, access: Access, resource: Resource, name: str) -> None:
-        assert self.user is not None and self.vhost is not None
+        assert self.user is not None
+        assert self.vhost is not None
         self.broker.permissions.check(self.user.name, self.vhost.name, access, resource, name)
 
     def permit_topic(self, access: Literal["write", "read"], exchange: str, routing_key: str) -> None:
-        assert self.user is not None and self.vhost is not None
+        assert self.user is not None
+        assert self.vhost is not None
         self.broker.permissions.check_topic(self.user.name, self.vhost.name, access, exchange, routing_key)
 
     # Channels
@@ -376,14 +379,14 @@ class Connection(FrameReader):
         number = self.current_number
         channel = self.channels.get(number)
         if error.is_hard or number == 0 or not isinstance(channel, Channel) or not self.is_open:
-            log.warning("connection %s, channel %d: %s", self.name, number, error.reply_text)
+            log.warning("connection %s, channel %d: %r", self.name, number, error.reply_text)
             self.close(error)
             return
         self.fail_channel(channel, error)
 
     def fail_channel(self, channel: Channel, error: AmqpError) -> None:
         """Close one channel; the connection lives on."""
-        log.info("connection %s, channel %d: %s", self.name, channel.number, error.reply_text)
+        log.info("connection %s, channel %d: %r", self.name, channel.number, error.reply_text)
         # The channel's answers so far go out before the close: a client is to see its confirms.
         channel.write_answers()
         channel.send(

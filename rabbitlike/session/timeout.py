@@ -7,6 +7,7 @@ due.
 
 from collections.abc import Callable
 
+from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
@@ -19,7 +20,12 @@ class AckTimeout:
     __slots__ = ("_due_at_ms", "_number", "_on_late", "_timeout_of", "_timer", "_turn", "_unacked")
 
     def __init__(
-        self, number: int, unacked: Unacked, turn: Turn, timeout_of: Callable[..., int], on_late: Callable[[AmqpError], None]
+        self,
+        number: int,
+        unacked: Unacked,
+        turn: Turn,
+        timeout_of: Callable[[Queue], int],
+        on_late: Callable[[AmqpError], None],
     ) -> None:
         self._number = number
         self._unacked = unacked

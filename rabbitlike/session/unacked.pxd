@@ -27,13 +27,12 @@ cdef class Unacked:
     cdef public int64_t limit
     cdef public int64_t held
 
-    cdef object add(self, Delivery delivery)
+    cpdef object add(self, Delivery delivery)
     @cython.locals(at=Py_ssize_t, delivery=Delivery)
     cpdef Delivery take(self, int64_t tag)
     @cython.locals(at=Py_ssize_t)
     cpdef list take_up_to(self, int64_t tag)
     cpdef list take_all(self)
-    cpdef object put_back(self, list deliveries)
     cpdef list deliveries(self)
     @cython.locals(entries=list, first=Delivery, candidate=Delivery, high=int64_t, low=int64_t, middle=int64_t, at=int64_t)
     cdef Py_ssize_t _find(self, int64_t tag) except -2

@@ -19,11 +19,10 @@ cdef class Consumers:
     cdef list _bands
 
     cpdef object add(self, Subscriber consumer)
-    cpdef bint remove(self, Subscriber consumer) except -1
     cpdef bint unpark(self, Subscriber consumer) except -1
     @cython.locals(band=Band, members=list, consumer=Subscriber)
     cdef Subscriber take(self)
-    @cython.locals(band=Band, at=Py_ssize_t)
+    @cython.locals(band=Band, place=Py_ssize_t)
     cdef object _enter(self, Subscriber consumer)
     @cython.locals(band=Band, at=Py_ssize_t)
     cdef object _leave(self, Subscriber consumer)

@@ -81,17 +81,17 @@ class Consumers:
 
     def _enter(self, consumer: Subscriber) -> None:
         consumer.parked = False
-        for at, band in enumerate(self._bands):
+        place = 0
+        for band in self._bands:
             if band.priority == consumer.priority:
                 band.members.append(consumer)
                 return
             if band.priority < consumer.priority:
                 break
-        else:
-            at = len(self._bands)
+            place += 1
         band = Band(consumer.priority)
         band.members.append(consumer)
-        self._bands.insert(at, band)
+        self._bands.insert(place, band)
 
     def _leave(self, consumer: Subscriber) -> None:
         for band in self._bands:

@@ -9,13 +9,14 @@ of it is synchronous.
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.message import GONE, READY, UNACKED, Message
+from rabbitlike.broker.message import Message
 from rabbitlike.broker.ports import Pumped, Subscriber
 from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.ready import Ready
+from rabbitlike.broker.states import GONE, READY, UNACKED
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol.errors import access_refused

@@ -7,7 +7,8 @@ in the middle of the line (expired) is marked GONE, leaves the counts at once an
 
 from heapq import heappop, heappush
 
-from rabbitlike.broker.message import GONE, READY, Message
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.states import GONE, READY
 
 SMALLEST_RING = 16
 #: An empty ring larger than this goes back to the allocator.

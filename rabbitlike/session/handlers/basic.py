@@ -84,7 +84,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str)
 
 
 def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
-    tag = method.consumer_tag
+    tag = method.consumer_tag or ""
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
         consumer.queue.remove_consumer(consumer)

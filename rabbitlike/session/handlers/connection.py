@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pamqp import commands
 
 from rabbitlike.protocol import handshake, methods
+from rabbitlike.protocol.constants import FRAME_OVERHEAD
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_allowed
-from rabbitlike.protocol.frames import FRAME_OVERHEAD
 from rabbitlike.protocol.handshake import Credentials, State, Tuning, next_state
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session.channel import Channel
