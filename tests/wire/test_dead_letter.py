@@ -533,6 +533,22 @@ def test_alternate_exchange_of_the_dead_letter_exchange() -> None:
     assert ch.drain("caught") == [b"m"]
 
 
+def test_deleted_queue_buries_nothing() -> None:
+    """#138 #85 what is rejected after its queue was deleted is gone: the queue that would bury it is no more."""
+    client = Pair().connect()
+    ch = client.channel()
+    ch.declare("dead")
+    ch.declare("q", arguments=bury_into("", "dead", x_delivery_limit=0))
+    for body in (b"1", b"2", b"3"):
+        ch.publish(body, key="q")
+    held = [fetch(ch, "q") for _ in range(3)]
+    ch.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
+    ch.reject(held[0].tag, requeue=False)
+    ch.nack(held[1].tag, requeue=False)
+    ch.nack(held[2].tag, requeue=True)
+    assert ch.drain("dead") == []
+
+
 def test_internal_exchange_takes_the_dead() -> None:
     """#138 #48 internal keeps clients out, not the broker."""
     ch = Pair().connect().channel()

@@ -104,6 +104,20 @@ def test_unacked_message_does_not_expire() -> None:
     ch.expect_nothing()
 
 
+def test_requeued_too_late_it_is_gone_at_once() -> None:
+    """#113 #123 nobody needs to look for it: the counts leave it out and the dead letter is there."""
+    pair = Pair()
+    client = pair.connect()
+    ch, watcher = client.channel(), client.channel()
+    watcher.declare("dead")
+    watcher.declare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    watcher.publish(b"m", key="q", expiration="100")
+    fetch(ch)
+    pair.advance(100)
+    ch.close()
+    assert (ready(watcher, "q"), ready(watcher, "dead")) == (0, 1)
+
+
 def test_requeued_in_time_it_keeps_its_time() -> None:
     """#123 the time runs from publishing, not from the requeue."""
     pair = Pair()

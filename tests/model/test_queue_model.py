@@ -1,0 +1,458 @@
+"""One queue under random work, against a small model that knows the order of what is ready and who holds what.
+
+The machine drives a real broker through client ends with a fake clock. After every step whatever was delivered, counted
+or buried must be what the model says. The model does not say which of several consumers with credit is served, but that
+turns are fair; everything else is exact. A failing run prints the steps as a program: paste it into a test and run it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from pamqp import commands
+
+from tests.support import frames
+from tests.support.pair import Channel, Client, Pair, loose
+from tests.support.pair import Message as Content
+
+CONNECTIONS, CHANNELS = 2, 2  # so many channels on each of so many connections
+UNLIMITED = 1 << 30
+
+#: The kinds of queue that are driven: their arguments.
+QUEUES: dict[str, dict[str, object]] = {
+    "plain": {},
+    "few levels": {"x-max-priority": 2},
+    "short life": {"x-message-ttl": 40},
+    "drop head": {"x-max-length": 3},
+    "reject publish": {"x-max-length": 3, "x-overflow": "reject-publish"},
+    "single active": {"x-single-active-consumer": True},
+    "quorum": {"x-queue-type": "quorum", "x-delivery-limit": 2},
+}
+
+
+@dataclass
+class Message:
+    """A message as the model sees it; its body on the wire is its number."""
+
+    number: int
+    level: int
+    expires_at_ms: int  # 0: never
+    returns: int = 0
+    queue: int = 0  # which life of the queue it belongs to: deleting starts another
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return -self.level, self.number
+
+
+@dataclass
+class Consumer:
+    tag: str
+    prefetch: int
+    no_ack: bool
+    priority: int
+    held: int = 0
+
+    @property
+    def credit(self) -> int:
+        return UNLIMITED if self.no_ack or not self.prefetch else self.prefetch - self.held
+
+
+@dataclass
+class Held:
+    """A delivery that needs an ack; `consumer` is None for basic.get."""
+
+    message: Message
+    consumer: Consumer | None
+
+
+@dataclass
+class End:
+    """A channel: the client's end of it and what the model knows."""
+
+    channel: Channel
+    limit: int = 0  # prefetch of the whole channel
+    last_tag: int = 0
+    held: dict[int, Held] = field(default_factory=dict)
+    consumers: list[Consumer] = field(default_factory=list)
+
+    @property
+    def room(self) -> int:
+        """What the channel's consumers may still take together."""
+        if not self.limit:
+            return UNLIMITED
+        return max(self.limit - sum(held.consumer is not None for held in self.held.values()), 0)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Steps take plain numbers; those that pick something count round what there is."""
+
+    @initialize(kind=st.sampled_from(sorted(QUEUES)))
+    def start(self, kind: str) -> None:
+        self.arguments = QUEUES[kind]
+        self.is_quorum = kind == "quorum"
+        self.levels = int(str(self.arguments.get("x-max-priority", 9)))
+        self.pair = Pair()
+        self.control = self.pair.connect().channel()
+        self.control.confirm()
+        self.control.declare("dead")
+        self.life = 0
+        self.declare()
+        self.published = self.confirmed = self.consumed = 0
+        self.ready: list[Message] = []
+        self.consumers: list[Consumer] = []  # in the order they came
+        self.buried: list[tuple[int, str]] = []  # since the last look
+        self.clients: list[Client] = []
+        self.ends: list[End] = []
+        for _ in range(CONNECTIONS):
+            client = self.pair.connect()
+            self.clients.append(client)
+            self.ends += [End(client.channel()) for _ in range(CHANNELS)]
+
+    def declare(self) -> None:
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", **self.arguments}
+        self.control.declare("q", durable=True, arguments=arguments)
+
+    # ------------------------------------------------------------------------------------------------------ the model
+
+    @property
+    def now_ms(self) -> int:
+        return self.pair.clock.now_ms()
+
+    def served(self) -> list[tuple[End, Consumer]]:
+        """The consumers that may be served at all."""
+        pairs = [(end, consumer) for consumer in self.consumers for end in self.ends if consumer in end.consumers]
+        return pairs[:1] if "x-single-active-consumer" in self.arguments else pairs
+
+    def capacity(self) -> int:
+        """How many messages would be taken now if they were there."""
+        total = 0
+        for end in self.ends:
+            mine = [consumer for owner, consumer in self.served() if owner is end]
+            acking = sum(max(consumer.credit, 0) for consumer in mine if not consumer.no_ack)
+            total += min(acking, end.room) + UNLIMITED * any(consumer.no_ack for consumer in mine)
+        return total
+
+    def new_message(self, priority: int | None, ttl_ms: int | None) -> Message:
+        level = (4 if self.is_quorum else 0) if priority is None else priority
+        times = [time for time in (ttl_ms, self.arguments.get("x-message-ttl")) if isinstance(time, int)]
+        expires_at_ms = self.now_ms + min(times) if times else 0
+        self.published += 1
+        return Message(self.published, min(level, self.levels), expires_at_ms, queue=self.life)
+
+    def accept(self, message: Message) -> str:
+        """Put a published message in, or let it die at the door; the confirm it must get."""
+        limit = self.arguments.get("x-max-length")
+        waiting = self.capacity() - len(self.ready)
+        if isinstance(limit, int) and "x-overflow" in self.arguments and len(self.ready) + 1 > max(limit, waiting):
+            return "nack"
+        if waiting <= 0 and message.expires_at_ms and message.expires_at_ms <= self.now_ms:
+            self.bury(message, "expired")
+            return "ack"
+        self.ready.append(message)
+        if waiting <= 0:
+            self.trim()
+        return "ack"
+
+    def trim(self) -> None:
+        limit = self.arguments.get("x-max-length")
+        if not isinstance(limit, int) or "x-overflow" in self.arguments:
+            return
+        self.ready.sort(key=lambda message: message.order)
+        while len(self.ready) > limit:
+            self.bury(self.ready.pop(0), "maxlen")
+
+    def bury(self, message: Message, reason: str) -> None:
+        self.buried.append((message.number, reason))
+
+    def expire(self) -> None:
+        for message in [one for one in self.ready if one.expires_at_ms and one.expires_at_ms <= self.now_ms]:
+            self.ready.remove(message)
+            self.bury(message, "expired")
+
+    def settle(self, end: End, tags: list[int], outcome: str) -> None:
+        """ack, reject or requeue these."""
+        for tag in tags:
+            held = end.held.pop(tag)
+            message = held.message
+            if held.consumer is not None:
+                held.consumer.held -= 1
+            if message.queue != self.life or outcome == "ack":
+                continue
+            if outcome == "reject":
+                self.bury(message, "rejected")
+                continue
+            message.returns += 1
+            if self.is_quorum and message.returns > 2:
+                self.bury(message, "delivery_limit")
+            else:
+                self.ready.append(message)
+        self.trim()
+        self.expire()
+
+    def forget(self, end: End) -> None:
+        """The channel is gone."""
+        for consumer in list(end.consumers):
+            end.consumers.remove(consumer)
+            self.consumers.remove(consumer)
+        self.settle(end, list(end.held), "requeue")
+        end.held.clear()
+        end.limit = end.last_tag = 0
+
+    # ------------------------------------------------------------------------------------------------------ publishing
+
+    @rule(
+        priority=st.none() | st.integers(0, 12),
+        ttl_ms=st.none() | st.sampled_from([0, 10, 30, 100]),
+    )
+    def publish(self, priority: int | None, ttl_ms: int | None) -> None:
+        message = self.new_message(priority, ttl_ms)
+        outcome = self.accept(message)
+        self.control.publish(
+            b"%d" % message.number,
+            key="q",
+            priority=priority,
+            expiration=None if ttl_ms is None else str(ttl_ms),
+        )
+        self.confirmed += 1
+        assert self.control.expect_confirms() == [(outcome, self.confirmed, False)]
+
+    @precondition(lambda self: "x-max-length" not in self.arguments)
+    @rule(priorities=st.lists(st.none() | st.integers(0, 9), min_size=2, max_size=6))
+    def publish_in_one_read(self, priorities: list[int | None]) -> None:
+        octets = b""
+        for priority in priorities:
+            message = self.new_message(priority, None)
+            self.ready.append(message)
+            body = b"%d" % message.number
+            octets += frames.encode_method(commands.Basic.Publish(routing_key="q"), self.control.number)
+            octets += frames.header_frame(self.control.number, len(body), frames.properties(priority=priority))
+            octets += frames.body_frame(self.control.number, body)
+        self.control.feed(octets)
+        self.confirmed += len(priorities)
+        assert self.control.expect_confirms() == [("ack", self.confirmed, True)]
+
+    # ------------------------------------------------------------------------------------------------------- consuming
+
+    @rule(
+        at=st.integers(0, 3),
+        prefetch=st.integers(0, 3),
+        no_ack=st.sampled_from([False, False, True]),
+        priority=st.sampled_from([0, 0, 5]),
+    )
+    def consume(self, at: int, prefetch: int, no_ack: bool, priority: int) -> None:
+        end = self.ends[at]
+        if "x-single-active-consumer" in self.arguments:
+            priority = 0
+        self.consumed += 1
+        consumer = Consumer(f"c{self.consumed}", prefetch, no_ack, priority)
+        end.channel.qos(prefetch) if not end.limit else None
+        if end.limit:
+            consumer.prefetch = 0
+            end.channel.qos(0)
+            end.channel.qos(end.limit, is_global=True)
+        end.consumers.append(consumer)
+        self.consumers.append(consumer)
+        end.channel.consume("q", consumer.tag, no_ack=no_ack, arguments={"x-priority": priority})
+
+    @rule(at=st.integers(0, 3), limit=st.integers(0, 3))
+    def limit_channel(self, at: int, limit: int) -> None:
+        end = self.ends[at]
+        if any(held.consumer is None for held in end.held.values()):
+            return  # RabbitMQ counts what was got before, we do not
+        end.limit = limit
+        end.channel.qos(limit, is_global=True)
+
+    @rule(pick=st.integers(0, 20))
+    def cancel(self, pick: int) -> None:
+        if self.consumers:
+            consumer = self.consumers.pop(pick % len(self.consumers))
+            (end,) = (end for end in self.ends if consumer in end.consumers)
+            end.consumers.remove(consumer)
+            end.channel.call(commands.Basic.Cancel(consumer_tag=consumer.tag), commands.Basic.CancelOk)
+
+    @rule(at=st.integers(0, 3), no_ack=st.booleans())
+    def get(self, at: int, no_ack: bool) -> None:
+        end = self.ends[at]
+        content = end.channel.get("q", no_ack=no_ack)
+        self.ready.sort(key=lambda message: message.order)
+        if not self.ready:
+            assert content is None, f"got {content.body!r} from an empty queue"
+            return
+        message = self.ready.pop(0)
+        assert content is not None, f"{message} was not got"
+        assert isinstance(content.method, commands.Basic.GetOk)
+        assert content.method.message_count == len(self.ready)
+        self.check_content(end, content, message)
+        if not no_ack:
+            end.held[content.tag] = Held(message, None)
+
+    # -------------------------------------------------------------------------------------------------------- settling
+
+    @rule(
+        at=st.integers(0, 3),
+        pick=st.integers(0, 20),
+        multiple=st.booleans(),
+        how=st.sampled_from(["ack", "ack", "requeue", "requeue", "reject"]),
+    )
+    def settle_some(self, at: int, pick: int, multiple: bool, how: str) -> None:
+        end = self.ends[at]
+        if not end.held:
+            return
+        outstanding = sorted(end.held)
+        tag = outstanding[pick % len(outstanding)]
+        tags = [one for one in outstanding if one <= tag] if multiple else [tag]
+        self.settle(end, tags, how)
+        if how == "ack":
+            end.channel.ack(tag, multiple=multiple)
+        elif multiple or pick % 2:
+            end.channel.nack(tag, multiple=multiple, requeue=how == "requeue")
+        else:
+            end.channel.reject(tag, requeue=how == "requeue")
+
+    @rule(at=st.integers(0, 3), how=st.sampled_from(["ack", "requeue", "reject"]))
+    def settle_all(self, at: int, how: str) -> None:
+        end = self.ends[at]
+        self.settle(end, sorted(end.held), how)
+        if how == "ack":
+            end.channel.ack(0, multiple=True)
+        else:
+            end.channel.nack(0, multiple=True, requeue=how == "requeue")
+
+    @rule(at=st.integers(0, 3))
+    def recover(self, at: int) -> None:
+        end = self.ends[at]
+        self.settle(end, sorted(end.held), "requeue")
+        end.channel.call(commands.Basic.Recover(requeue=True), commands.Basic.RecoverOk)
+
+    @rule(at=st.integers(0, 3), beyond=st.integers(1, 3), multiple=st.booleans())
+    def ack_unknown(self, at: int, beyond: int, multiple: bool) -> None:
+        end = self.ends[at]
+        tag = end.last_tag + beyond
+        self.forget(end)
+        end.channel.ack(tag, multiple=multiple)
+        end.channel.expect_close(406, f"PRECONDITION_FAILED - unknown delivery tag {tag}", commands.Basic.Ack)
+        end.channel.open()
+
+    # --------------------------------------------------------------------------------------------------- larger events
+
+    @rule(ms=st.sampled_from([1, 9, 10, 25, 40, 100]))
+    def advance(self, ms: int) -> None:
+        self.pair.advance(ms)
+        self.expire()
+
+    @rule()
+    def purge(self) -> None:
+        ok = self.control.call(commands.Queue.Purge(queue="q"), commands.Queue.PurgeOk)
+        assert ok.message_count == len(self.ready)
+        self.ready.clear()
+
+    @rule(at=st.integers(0, 3))
+    def close_channel(self, at: int) -> None:
+        end = self.ends[at]
+        self.forget(end)
+        end.channel.close()
+        end.channel.open()
+
+    @rule(which=st.integers(0, CONNECTIONS - 1))
+    def drop_connection(self, which: int) -> None:
+        ends = self.ends[which * CHANNELS : (which + 1) * CHANNELS]
+        for end in ends:
+            self.forget(end)
+        self.clients[which].drop()
+        self.clients[which] = self.pair.connect()
+        for end in ends:
+            end.channel = self.clients[which].channel()
+
+    @precondition(lambda self: self.published > 5)
+    @rule()
+    def delete(self) -> None:
+        ok = self.control.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
+        assert ok.message_count == len(self.ready)
+        self.ready.clear()
+        self.life += 1
+        for end in self.ends:
+            cancelled = {end.channel.expect(commands.Basic.Cancel).consumer_tag for _ in end.consumers}
+            assert cancelled == {consumer.tag for consumer in end.consumers}
+            end.consumers.clear()
+        self.consumers.clear()
+        self.declare()
+
+    # --------------------------------------------------------------------------------------------- what must be true
+
+    def check_content(self, end: End, content: Content, message: Message) -> None:
+        assert content.body == b"%d" % message.number
+        assert content.redelivered is (message.returns > 0)
+        end.last_tag += 1
+        assert content.tag == end.last_tag
+        assert content.headers.get("x-delivery-count", 0) == (message.returns if self.is_quorum else 0)
+
+    @invariant()
+    def agrees(self) -> None:
+        self.check_deliveries()
+        self.check_counts()
+        self.check_dead_letters()
+
+    def check_deliveries(self) -> None:
+        """The first messages in order, as many as there is credit for, to those with credit, in fair turns."""
+        self.ready.sort(key=lambda message: message.order)
+        due = self.ready[: self.capacity()]
+        del self.ready[: len(due)]
+        by_number = {message.number: message for message in due}
+        before = {consumer.tag: consumer.credit for consumer in self.consumers}
+        allowed = {consumer.tag for _, consumer in self.served()}
+        taken = dict.fromkeys(before, 0)
+        for end in self.ends:
+            by_tag = {consumer.tag: consumer for consumer in end.consumers}
+            last = (-UNLIMITED, 0)
+            room = end.room
+            for content in end.channel.deliveries():
+                assert isinstance(content.method, commands.Basic.Deliver)
+                consumer = by_tag[content.method.consumer_tag or ""]
+                assert consumer.tag in allowed
+                message = by_number.pop(int(content.body), None)  # type: ignore[arg-type]
+                assert message is not None, f"{content.body!r} was not due, {due} were"
+                assert message.order > last, f"{message} out of order"
+                last = message.order
+                self.check_content(end, content, message)
+                taken[consumer.tag] += 1
+                if not consumer.no_ack:
+                    room -= 1
+                    consumer.held += 1
+                    end.held[content.tag] = Held(message, consumer)
+            assert room >= 0, "more than the channel's prefetch"
+        assert not by_number, f"not delivered: {by_number}"
+        assert all(taken[tag] <= max(before[tag], 0) for tag in taken), f"more than the prefetch: {taken} of {before}"
+        self.check_turns(taken, allowed)
+
+    def check_turns(self, taken: dict[str, int], allowed: set[str]) -> None:
+        """Nobody is passed over who could have taken more than another was given beyond it."""
+        free = [
+            consumer
+            for end in self.ends
+            for consumer in end.consumers
+            if not end.limit and consumer.credit > 0 and consumer.tag in allowed
+        ]
+        for waiting in free:
+            for other in self.consumers:
+                assert other.priority >= waiting.priority or not taken[other.tag], f"{other} came before {waiting}"
+                if other.priority == waiting.priority:
+                    assert taken[other.tag] <= taken[waiting.tag] + 1, f"{other} had more turns than {waiting}"
+
+    def check_counts(self) -> None:
+        ok = self.control.call(loose(commands.Queue.Declare, queue="q", passive=True), commands.Queue.DeclareOk)
+        assert (ok.message_count, ok.consumer_count) == (len(self.ready), len(self.consumers))
+
+    def check_dead_letters(self) -> None:
+        found = []
+        while (content := self.control.get("dead")) is not None:
+            found.append((int(content.body), str(content.headers["x-last-death-reason"])))
+        assert sorted(found) == sorted(self.buried)
+        self.buried.clear()
+
+
+TestQueueModel = QueueMachine.TestCase
+TestQueueModel.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
