@@ -1,0 +1,111 @@
+"""The layout holds: packages, links and compiled modules are what pyproject.toml and _build.py say they are."""
+
+import ast
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rabbitlike import _build
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+ROOMS = ("protocol", "storage", "spark")
+IS_PURE = os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0")
+
+
+def sources(*suffixes: str) -> list[Path]:
+    """The project's own files of these kinds, each once: links are not followed."""
+    return [
+        Path(folder, name)
+        for top in ("rabbitlike", *ROOMS)
+        for folder, _, names in os.walk(ROOT / top)
+        for name in names
+        if name.endswith(suffixes)
+    ]
+
+
+def module_of(file: Path) -> str:
+    parts = list(file.relative_to(ROOT).with_suffix("").parts)
+    if parts[0] in ROOMS:
+        parts.insert(0, "rabbitlike")
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_every_package_is_shipped() -> None:
+    on_disk = sorted(module_of(file) for file in sources(".py") if file.name == "__init__.py")
+    assert sorted(PROJECT["packages"]) == on_disk
+
+
+def test_every_folder_with_sources_is_a_package() -> None:
+    bare = {file.parent for file in sources(".py") if not (file.parent / "__init__.py").exists()}
+    assert not bare
+
+
+def test_rooms_are_mapped_and_linked() -> None:
+    expected = {"rabbitlike": "rabbitlike", **{f"rabbitlike.{room}": room for room in ROOMS}}
+    assert PROJECT["package-dir"] == expected
+    for room in ROOMS:
+        link = ROOT / "rabbitlike" / room
+        assert link.is_symlink(), f"{link} is to be a link: restore it with `git checkout {link}`"
+        assert os.readlink(link) == f"../{room}"
+
+
+def test_hot_modules_have_their_pxd() -> None:
+    assert _build.hot_modules() == list(_build.HOT), "each hot module has a .py and a .pxd beside it"
+
+
+def test_every_pxd_is_built() -> None:
+    """A .pxd that nobody builds is a module that runs slowly by mistake. Octets lives in the others."""
+    typed = {module_of(file) for file in sources(".pxd") if file.stem != "__init__"}
+    assert typed - {"rabbitlike.protocol.octets"} == set(_build.HOT)
+
+
+def test_cimported_packages_are_known_to_cython() -> None:
+    for name in _build.HOT:
+        package = _build.path_of(name, ".pxd").parent
+        assert (package / "__init__.pxd").exists(), f"Cython finds no .pxd of {package} without one"
+
+
+def test_hot_sources_are_plain_python() -> None:
+    for name in _build.HOT:
+        tree = ast.parse(_build.path_of(name, ".py").read_text())
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names} | {
+            str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+        }
+        assert not any(module.lower().startswith("cython") for module in imported), name
+
+
+def test_what_runs_is_what_was_asked_for() -> None:
+    built = set(_build.built_modules())
+    if IS_PURE:
+        assert not built
+    elif built:
+        assert built == set(_build.HOT)
+        assert not _build.stale_modules()
+    else:
+        pytest.skip("needs a compiled build")
+
+
+def test_a_changed_source_makes_its_build_stale(tmp_path: Path) -> None:
+    built = tmp_path / "module.so"
+    name = _build.HOT[0]
+    assert _build.is_stale(name, built), "what is missing is stale"
+    built.touch()
+    assert not _build.is_stale(name, built)
+    newest = max(file.stat().st_mtime for file in _build.made_of(name))
+    os.utime(built, (newest - 1, newest - 1))
+    assert _build.is_stale(name, built)
+
+
+def test_a_build_is_made_of_all_that_is_cimported() -> None:
+    parts = {file.name for file in _build.made_of("rabbitlike.session.channel")}
+    assert {"channel.py", "channel.pxd", "_build.py", "octets.pxd", "frames.pxd"} <= parts
+
+
+@pytest.mark.parametrize("file", sources(".py"), ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_module_says_what_it_is(file: Path) -> None:
+    said = ast.get_docstring(ast.parse(file.read_text()))
+    assert said
+    assert len(said.splitlines()) <= 8, "a few lines: what lives here, what must stay true"
