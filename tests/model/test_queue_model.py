@@ -249,11 +249,7 @@ class QueueMachine(RuleBasedStateMachine):
             priority = 0
         self.consumed += 1
         consumer = Consumer(f"c{self.consumed}", prefetch, no_ack, priority)
-        end.channel.qos(prefetch) if not end.limit else None
-        if end.limit:
-            consumer.prefetch = 0
-            end.channel.qos(0)
-            end.channel.qos(end.limit, is_global=True)
+        end.channel.qos(prefetch)
         end.consumers.append(consumer)
         self.consumers.append(consumer)
         end.channel.consume("q", consumer.tag, no_ack=no_ack, arguments={"x-priority": priority})
@@ -413,7 +409,7 @@ class QueueMachine(RuleBasedStateMachine):
                 assert isinstance(content.method, commands.Basic.Deliver)
                 consumer = by_tag[content.method.consumer_tag or ""]
                 assert consumer.tag in allowed
-                message = by_number.pop(int(content.body), None)  # type: ignore[arg-type]
+                message = by_number.pop(int(content.body), None)
                 assert message is not None, f"{content.body!r} was not due, {due} were"
                 assert message.order > last, f"{message} out of order"
                 last = message.order
