@@ -1,12 +1,12 @@
 """The command line: chooses brokers and scenarios, runs them, prints the table, writes the JSON."""
 
+import contextlib
 import enum
 import fnmatch
 import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -54,26 +54,26 @@ def main(
         for entry in chosen:
             console.print(f"{entry.name:<18} {entry.title}", highlight=False)
         return
-    signal.signal(signal.SIGTERM, _exit)  # so that brokers are stopped on the way out
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: brokers are stopped, the table is shown
     if processes.raise_file_limit() < NEEDED_FILES:
         _give_up(f"open files are limited to fewer than {NEEDED_FILES}; raise the hard limit (ulimit -Hn)")
     kinds = _kinds(only, rabbitlike_python, pure=pure)
     versions = {kind.name: kind.version for kind in kinds}
     facts = machine.facts()
-    outcomes = runner.run(
-        kinds,
-        chosen,
-        repeat=1 if quick else repeat,
-        retake=retake,
-        seconds=QUICK_SECONDS if quick else seconds,
-        say=lambda line: progress.print(line, style="dim", highlight=False),
+    plan = runner.Plan(
+        repeat=1 if quick else repeat, retake=retake, seconds=min(seconds, QUICK_SECONDS) if quick else seconds
     )
-    report.print_table(console, outcomes, [kind.name for kind in kinds], versions)
     target = json or report.RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(report.as_json(outcomes, versions, facts))
+    outcomes: list[runner.Outcome] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        for outcome in runner.run(kinds, chosen, plan, say=lambda line: progress.print(line, style="dim")):
+            outcomes.append(outcome)
+            target.write_text(report.as_json(outcomes, versions, facts))
+    report.print_table(console, outcomes, [kind.name for kind in kinds], versions)
     progress.print(f"written to {target}", highlight=False, soft_wrap=True)
-    if any(figure.failures for outcome in outcomes for figure in outcome.figures.values()):
+    figures = [figure for outcome in outcomes for figure in outcome.figures.values()]
+    if len(outcomes) < len(chosen) or any(figure.failures for figure in figures):
         raise typer.Exit(1)
 
 
@@ -102,10 +102,6 @@ def _kinds(only: Only | None, python: str | None, *, pure: bool) -> list[brokers
         else:
             print("rabbitmq-server is not installed: no ratios", file=sys.stderr)
     return kinds
-
-
-def _exit(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def _give_up(why: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Concatenate, ParamSpec
@@ -55,10 +56,13 @@ def forked(work: Callable[Concatenate[Parent, P], None], *args: P.args, **kwargs
 
     def guarded() -> None:
         near.close()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner hears it too, and ends its children
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             work(Parent(far), *args, **kwargs)
         except (OSError, Refused, EOFError) as error:
-            far.send(f"{work.__name__.strip('_')}: {error or type(error).__name__}")
+            with contextlib.suppress(OSError):  # the runner may be gone
+                far.send(f"{work.__name__.strip('_')}: {error or type(error).__name__}")
 
     process = context.Process(target=guarded, daemon=True)
     process.start()

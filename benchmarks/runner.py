@@ -7,7 +7,7 @@ for a while spoils both alike.
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -64,28 +64,28 @@ class Outcome:
         return ratio >= self.bar if self.scenario.unit.more_is_better else ratio <= self.bar
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much to measure. A sample that others disturbed is taken up to `retake` times more, the quietest one kept."""
+
+    repeat: int
+    retake: int
+    seconds: float
+
+
 def run(
-    kinds: Sequence[Kind],
-    scenarios: Sequence[Scenario],
-    *,
-    repeat: int,
-    retake: int,
-    seconds: float,
-    say: Callable[[str], None],
-) -> list[Outcome]:
-    """All scenarios; a sample that others disturbed is taken up to `retake` times more, and the quietest one kept."""
-    outcomes = []
+    kinds: Sequence[Kind], scenarios: Sequence[Scenario], plan: Plan, *, say: Callable[[str], None]
+) -> Iterator[Outcome]:
     is_pure = any(kind.is_pure for kind in kinds)
     with contextlib.ExitStack() as stack:
         stands = [stack.enter_context(Stand(kind)) for kind in kinds]
         for scenario in scenarios:
             figures = {kind.name: Figure() for kind in kinds}
-            for turn in range(repeat):
+            for turn in range(plan.repeat):
                 for stand in stands:
-                    say(f"{scenario.name}: {stand.kind.name} {turn + 1}/{repeat}")
-                    stand.sample(scenario, seconds, retake, figures[stand.kind.name])
-            outcomes.append(Outcome(scenario, figures, scenario.pure_bar if is_pure else scenario.bar))
-    return outcomes
+                    say(f"{scenario.name}: {stand.kind.name} {turn + 1}/{plan.repeat}")
+                    stand.sample(scenario, plan, figures[stand.kind.name])
+            yield Outcome(scenario, figures, scenario.pure_bar if is_pure else scenario.bar)
 
 
 class Stand:
@@ -104,13 +104,13 @@ class Stand:
         self._broker = None
         self._stack.close()
 
-    def sample(self, scenario: Scenario, seconds: float, retake: int, figure: Figure) -> None:
+    def sample(self, scenario: Scenario, plan: Plan, figure: Figure) -> None:
         if self._is_dead:
             return
         try:
-            taken = [self._take(scenario, seconds)]
-            while taken[-1].details.get(OTHERS, 0.0) > DISTURBED and len(taken) <= retake:
-                taken.append(self._take(scenario, seconds))
+            taken = [self._take(scenario, plan.seconds)]
+            while taken[-1].details.get(OTHERS, 0.0) > DISTURBED and len(taken) <= plan.retake:
+                taken.append(self._take(scenario, plan.seconds))
             figure.samples.append(min(taken, key=lambda sample: sample.details.get(OTHERS, 0.0)))
         except CannotStart as error:
             figure.failures.append(str(error))
