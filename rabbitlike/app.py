@@ -6,7 +6,6 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,8 +16,9 @@ from rabbitlike.broker.alarms import MemoryWatch, memory_limit, total_bytes
 from rabbitlike.broker.broker import Broker
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
-from rabbitlike.server.listener import BACKLOG, Endpoint, bind, endpoints, urls
+from rabbitlike.server.listener import BACKLOG, Endpoint, ListenError, bind, endpoints, urls
 from rabbitlike.server.transport import Transports
+from rabbitlike.storage.api import StorageError
 from rabbitlike.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
 
 CONNECTION_FORCED: Final = 320
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
+
+#: What keeps a broker from starting; each says in one line what to do.
+START_FAULTS: Final = (ConfigError, ListenError, StorageError)
 
 log = logging.getLogger("rabbitlike")
 
@@ -45,12 +48,13 @@ class App:
         self._paths: list[Path] = []
 
     async def start(self) -> None:
-        """Up to the moment clients can connect. ConfigError or ListenError, and nothing left behind, when it cannot."""
+        """Up to the moment clients can connect. One of START_FAULTS, and nothing left behind, when it cannot."""
         settings = self.settings
         if not settings.memory:
             _check_folder(settings.data_dir)
         clock = LoopClock(asyncio.get_running_loop())
         self.store = MemoryStore()
+        await self.store.open()
         self.broker = Broker(settings.broker, self.store, clock)
         self.transports = Transports(self.broker, clock)
         self._memory = MemoryWatch(
@@ -71,7 +75,7 @@ class App:
         self._close_listeners()
         self._memory.stop()
         await self.transports.close(CONNECTION_FORCED, SHUTDOWN_REASON, GRACE_MS)
-        self.store.close()
+        await self.store.close()
 
     async def _listen(self) -> None:
         tls = _tls_context(self.settings)
@@ -119,7 +123,7 @@ def run(settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C; the exit code."""
     _configure_log(settings.log_level)
     _raise_file_limit()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(_run(settings))
 
 
@@ -205,9 +209,10 @@ def _raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's, or the standard one where that cannot be installed."""
     try:
         import uvloop
-    except ImportError:  # where it cannot be installed the standard loop will do
-        return None
-    return uvloop.new_event_loop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

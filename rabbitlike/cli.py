@@ -27,14 +27,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(given: Given) -> int:
-    from rabbitlike.server.listener import ListenError
-
     try:
         settings = load(given)
-        from rabbitlike.app import run
+    except ConfigError as error:
+        return _fault(str(error))
+    from rabbitlike.app import START_FAULTS, run
 
+    try:
         return run(settings)
-    except (ConfigError, ListenError) as error:
+    except START_FAULTS as error:
         return _fault(str(error))
 
 

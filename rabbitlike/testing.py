@@ -1,11 +1,26 @@
-"""For tests, ours and those of programs that use the broker: a clock moved by hand.
+"""For tests, ours and those of programs that use the broker: a broker inside the process, and a clock moved by hand.
+
+    from rabbitlike.testing import rabbitlike_broker          # in conftest.py: a fixture, one broker per session
+
+    def test_it(rabbitlike_broker):
+        pika.BlockingConnection(pika.URLParameters(rabbitlike_broker.url))
 
 Nothing in the broker itself imports this module.
 """
 
+import asyncio
 import heapq
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from rabbitlike.app import App, new_loop
+from rabbitlike.config import Settings
 
 
 class FakeTimer:
@@ -56,3 +71,62 @@ class FakeClock:
     def pending(self) -> int:
         """How many timers are still to fire."""
         return sum(timer.fn is not None for timer in self._timers)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """Where a broker of `run_broker` is found."""
+
+    host: str
+    port: int
+    url: str
+
+
+@contextmanager
+def run_broker(**options: Any) -> Iterator[RunningBroker]:
+    """A broker in a thread of its own, on a free port of this machine, in memory; `options` are those of Settings."""
+    chosen: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "memory": True, "management_port": None, **options}
+    settings = Settings(**chosen)
+    started: Future[App] = Future()
+    stopping: Future[None] = Future()
+    thread = threading.Thread(target=_run, args=(settings, started, stopping), name="rabbitlike", daemon=True)
+    thread.start()
+    try:
+        parts = urlsplit(started.result().urls[0])
+        host, port = parts.hostname or "", parts.port or 0
+        user, password = quote(settings.default_user, safe=""), quote(settings.default_password, safe="")
+        vhost = quote(settings.default_vhost, safe="")
+        yield RunningBroker(host, port, f"amqp://{user}:{password}@{parts.netloc}/{vhost}")
+    finally:
+        stopping.set_result(None)
+        thread.join()
+
+
+def _run(settings: Settings, started: "Future[App]", stopping: "Future[None]") -> None:
+    async def serve() -> None:
+        app = App(settings)
+        await app.start()
+        started.set_result(app)
+        await asyncio.wrap_future(stopping)
+        await app.stop()
+
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(serve())
+    except Exception as error:
+        if started.done():
+            raise
+        started.set_exception(error)
+
+
+try:
+    import pytest
+except ImportError:
+    pass
+else:
+
+    @pytest.fixture(scope="session", name="rabbitlike_broker")
+    def rabbitlike_broker() -> Iterator[RunningBroker]:
+        """One broker for all tests of a session."""
+        with run_broker() as broker:
+            yield broker
