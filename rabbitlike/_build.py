@@ -46,7 +46,6 @@ HOT = (
     "rabbitlike.session.confirms",
     "rabbitlike.session.consumer",
     "rabbitlike.session.channel",
-    "rabbitlike.session.connection",
 )
 
 DIRECTIVES = {
@@ -136,7 +135,7 @@ def extensions() -> "list[Extension]":
     if reason := why_pure():
         print(f"rabbitlike: building no C extensions, the broker will run slower: {reason}", file=sys.stderr)
         return []
-    flags = ["-O3", "-g0", "-Wno-unreachable-code"]
+    flags = ["-O3", "-g0", "-Wno-sign-compare", "-Wno-unreachable-code"]
     return [Extension(name, [f"{name.replace('.', '/')}.py"], extra_compile_args=flags) for name in hot_modules()]
 
 
