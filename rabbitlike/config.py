@@ -139,24 +139,31 @@ def _plain(given: Given) -> Settings | None:
         value = given[name] if name in given else os.environ.get(PREFIX + name.upper()) or None
         if value is not None:
             values[name] = _plain_value(each, value)
-            if values[name] is None or name == "config":
+            if values[name] is NOT_PLAIN or name == "config":
                 return None
     return Settings(**values) if values.keys() >= given.keys() else None  # type: ignore[arg-type]
+
+
+NOT_PLAIN: Final = object()
 
 
 def _plain_value(each: "Field[Any]", value: str | list[str] | bool) -> object:
     kinds = _kinds(each)
     if isinstance(value, bool) or bool in kinds:
-        return value if isinstance(value, bool) and bool in kinds else None
-    if not isinstance(value, str) or value.strip().lower() in ("", "none"):
+        return value if isinstance(value, bool) and bool in kinds else NOT_PLAIN
+    if not isinstance(value, str) or not value:
+        return NOT_PLAIN
+    if value == "none" and type(None) in kinds:
         return None
     if get_origin(each.type) is Literal:
-        return value if value in get_args(each.type) else None
+        return value if value in get_args(each.type) else NOT_PLAIN
     if int in kinds:
         bounds = each.metadata["bounds"]
-        is_plain = value.isascii() and value.isdigit() and len(value) < 16 and "gt" not in bounds
-        return int(value) if is_plain and bounds.get("ge", 0) <= int(value) <= bounds.get("le", 2**63) else None
-    return Path(value) if Path in kinds else value if str in kinds else None
+        is_number = value.isascii() and value.isdigit() and len(value) < 16 and "gt" not in bounds
+        return int(value) if is_number and bounds["ge"] <= int(value) <= bounds.get("le", 2**63) else NOT_PLAIN
+    if Path in kinds:
+        return Path(value) if value.lower() != "none" else NOT_PLAIN
+    return value if str in kinds else NOT_PLAIN
 
 
 def _kinds(each: "Field[Any]") -> tuple[object, ...]:

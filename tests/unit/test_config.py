@@ -103,6 +103,7 @@ def test_toml_has_types_of_its_own(tmp_path: Path) -> None:
         {"trust_client_x_death": False, "default_user": "u", "default_password": "p w", "default_vhost": "v"},
         {"tls_certfile": "c", "tls_cafile": "a", "tls_verify": "required"},
         {"port": "007"},
+        {"port": "none", "unix_socket": "none", "tls_port": "none", "host": "none"},
         {"max_message_size": "1000", "default_consumer_timeout_ms": "5"},
     ],
 )
@@ -115,7 +116,8 @@ def test_what_is_plain_is_read_as_the_judge_reads_it(given: dict[str, str | list
 @pytest.mark.parametrize(
     "given",
     [
-        {"port": "none"},
+        {"port": "None"},
+        {"tls_certfile": "NONE"},
         {"port": "65536"},
         {"port": "-1"},
         {"port": " 5"},
