@@ -397,15 +397,6 @@ def test_alternate_of_a_bound_exchange(pair: Pair) -> None:
     assert ch.drain("q") == [b"m"]
 
 
-def test_default_exchange_as_alternate(pair: Pair) -> None:
-    """#61 An alternate may be any exchange; as an argument the empty name is the default one."""
-    ch = pair.connect().channel()
-    ch.declare("q")
-    alternate(ch, "x", "fanout", "")
-    ch.publish(b"m", "x", "q")
-    assert ch.drain("q") == [b"m"]
-
-
 # -------------------------------------------------------------------------------------------------- auto-delete
 
 
