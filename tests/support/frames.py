@@ -7,6 +7,7 @@ field given as bytes goes out untouched, `Typed` forces a table value's type let
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -167,7 +168,9 @@ def arguments(method: base.Frame) -> bytes:
 
 def loose(cls: type[F], **fields: object) -> F:
     """A method with any fields at all: `loose(commands.Queue.Declare, ticket=7, queue="a\\nb")`."""
-    method = cls()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # basic.recover-async
+        method = cls()
     for name, value in fields.items():
         assert name in cls.__slots__, f"{cls.name} has no field {name}"
         setattr(method, name, value)
