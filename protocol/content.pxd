@@ -19,7 +19,7 @@ cdef class Content:
     cdef readonly Properties properties
     cdef uint64_t body_size
     cdef uint64_t _remaining
-    cdef list _parts
+    cdef bytearray _parts
 
     cdef object on_ack(self, uint64_t delivery_tag, bint multiple)
     cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
@@ -28,7 +28,7 @@ cdef class Content:
     cdef object on_publish(self, bytes body)
     @cython.locals(start=Py_ssize_t, key=Py_ssize_t)
     cdef object take_publish(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
-    @cython.locals(body_size=uint64_t)
+    @cython.locals(class_id=uint32_t, weight=uint32_t, body_size=uint64_t)
     cdef object take_header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)
     @cython.locals(remaining=uint64_t)
     cdef object take_body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)

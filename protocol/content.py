@@ -43,7 +43,7 @@ class Content:
         self.properties: Properties = EMPTY
         self.body_size = 0
         self._remaining = 0
-        self._parts: list[bytes] | None = None
+        self._parts: bytearray | None = None
 
     def on_ack(self, delivery_tag: int, multiple: bool) -> None:
         raise NotImplementedError
@@ -82,13 +82,13 @@ class Content:
         """Content header in ``p[at:at + size]``: class, weight, body size, properties."""
         if size < 14:
             raise frame_error("cannot decode content header")
-        if octets.get_u16(p, at) != BASIC_CLASS:
+        class_id, weight, body_size = octets.content_head(p, at)
+        if class_id != BASIC_CLASS:
             raise unexpected_frame(
-                f"expected content header for class {BASIC_CLASS}, got one for class {octets.get_u16(p, at)} instead"
+                f"expected content header for class {BASIC_CLASS}, got one for class {class_id} instead"
             )
-        if octets.get_u16(p, at + 2) != 0:
+        if weight != 0:
             raise unexpected_frame("content header with a weight other than 0")
-        body_size = octets.get_u64(p, at + 4)
         if body_size > BODY_SIZE_CAP:
             raise frame_error(f"content body of {body_size} octets is larger than the limit of {BODY_SIZE_CAP}")
         if not octets.same(p, at + 12, size - 12, self.properties.raw):
@@ -117,11 +117,11 @@ class Content:
         kept."""
         self._remaining -= len(part)
         if self._parts is None:
-            self._parts = []
+            self._parts = bytearray()
         if self.body_size <= self.body_size_max:
-            self._parts.append(part)
+            self._parts += part
         if self._remaining == 0:
-            body = b"".join(self._parts)
+            body = bytes(self._parts)
             self._parts = None
             self.expecting = METHOD_FRAME
             if self.body_size > self.body_size_max:

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from rabbitlike.protocol cimport octets
 from rabbitlike.protocol.content cimport Content
 
-cdef int METHOD_FRAME, HEADER_FRAME, BODY_FRAME, FRAME_END, FRAME_OVERHEAD
+cdef int METHOD_FRAME, BODY_FRAME, FRAME_END, FRAME_OVERHEAD
 cdef uint32_t BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK, BASIC_ACK, BASIC_REJECT, BASIC_NACK
 cdef Py_ssize_t SMALLEST_BUFFER, KEPT_BUFFER
 
@@ -30,9 +30,8 @@ cdef class OutBuffer:
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
     cpdef object put_return(self, uint32_t channel, uint32_t code, bytes text, bytes address, bytes properties, bytes body,
                             Py_ssize_t payload_max)
-    cdef inline Py_ssize_t _start_method(self, unsigned char* p, Py_ssize_t at, uint32_t channel, Py_ssize_t size,
-                                         uint32_t index) noexcept
-    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, body_size=Py_ssize_t, frames=Py_ssize_t)
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, body_size=Py_ssize_t, frames=Py_ssize_t,
+                   header_size=Py_ssize_t)
     cdef object _put_content(self, uint32_t channel, bytes properties, bytes body, Py_ssize_t payload_max)
 
 
@@ -42,6 +41,7 @@ cdef class FrameReader:
     cdef public uint32_t method_index
     cdef public dict channels
     cdef readonly int current_number
+    cdef public bint is_stalled
     cdef bint _is_known
     cdef Content _current
 
@@ -51,5 +51,6 @@ cdef class FrameReader:
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, size=Py_ssize_t, following=Py_ssize_t, kind=int, number=int,
                    channel=Content)
     cpdef object feed(self, bytearray data, Py_ssize_t end)
+    cdef object _lose_framing(self, int kind, Py_ssize_t size, int end_octet)
     @cython.locals(index=uint32_t)
     cdef object _take_method(self, Content channel, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)

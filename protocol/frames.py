@@ -18,7 +18,6 @@ from rabbitlike.protocol.constants import (
     BODY_FRAME,
     FRAME_END,
     FRAME_OVERHEAD,
-    HEADER_FRAME,
     METHOD_FRAME,
 )
 from rabbitlike.protocol.content import Content
@@ -68,11 +67,10 @@ class OutBuffer:
         self.reserve(21)
         p = self.data
         at = self.size
-        at = self._start_method(p, at, channel, 13, index)
-        octets.put_u64(p, at, delivery_tag)
-        p[at + 8] = bits
-        p[at + 9] = FRAME_END
-        self.size = at + 10
+        octets.put_method_head(p, at, channel, 13, index)
+        octets.put_tag(p, at + 11, delivery_tag, bits)
+        p[at + 20] = FRAME_END
+        self.size = at + 21
 
     def put_deliver(
         self,
@@ -85,16 +83,15 @@ class OutBuffer:
         body: bytes,
         payload_max: int,
     ) -> None:
-        """``consumer_tag`` with its length octet; ``address`` is exchange and routing key, as they came in
-        basic.publish."""
+        """``consumer_tag`` with its length octet; ``address`` is exchange and routing key, as they were published."""
         size = 13 + len(consumer_tag) + len(address)
         self.reserve(size + FRAME_OVERHEAD)
         p = self.data
-        at = self._start_method(p, self.size, channel, size, BASIC_DELIVER)
-        octets.put_bytes(p, at, consumer_tag)
-        at += len(consumer_tag)
-        octets.put_u64(p, at, delivery_tag)
-        p[at + 8] = 1 if redelivered else 0
+        at = self.size
+        octets.put_method_head(p, at, channel, size, BASIC_DELIVER)
+        octets.put_bytes(p, at + 11, consumer_tag)
+        at += 11 + len(consumer_tag)
+        octets.put_tag(p, at, delivery_tag, redelivered)
         octets.put_bytes(p, at + 9, address)
         at += 9 + len(address)
         p[at] = FRAME_END
@@ -115,11 +112,11 @@ class OutBuffer:
         size = 17 + len(address)
         self.reserve(size + FRAME_OVERHEAD)
         p = self.data
-        at = self._start_method(p, self.size, channel, size, BASIC_GET_OK)
-        octets.put_u64(p, at, delivery_tag)
-        p[at + 8] = 1 if redelivered else 0
-        octets.put_bytes(p, at + 9, address)
-        at += 9 + len(address)
+        at = self.size
+        octets.put_method_head(p, at, channel, size, BASIC_GET_OK)
+        octets.put_tag(p, at + 11, delivery_tag, redelivered)
+        octets.put_bytes(p, at + 20, address)
+        at += 20 + len(address)
         octets.put_u32(p, at, message_count)
         p[at + 4] = FRAME_END
         self.size = at + 5
@@ -132,37 +129,28 @@ class OutBuffer:
         size = 6 + len(text) + len(address)
         self.reserve(size + FRAME_OVERHEAD)
         p = self.data
-        at = self._start_method(p, self.size, channel, size, BASIC_RETURN)
-        octets.put_u16(p, at, code)
-        octets.put_bytes(p, at + 2, text)
-        at += 2 + len(text)
+        at = self.size
+        octets.put_method_head(p, at, channel, size, BASIC_RETURN)
+        octets.put_u16(p, at + 11, code)
+        octets.put_bytes(p, at + 13, text)
+        at += 13 + len(text)
         octets.put_bytes(p, at, address)
         at += len(address)
         p[at] = FRAME_END
         self.size = at + 1
         self._put_content(channel, properties, body, payload_max)
 
-    def _start_method(self, p: bytearray, at: int, channel: int, size: int, index: int) -> int:
-        p[at] = METHOD_FRAME
-        octets.put_u16(p, at + 1, channel)
-        octets.put_u32(p, at + 3, size)
-        octets.put_u32(p, at + 7, index)
-        return at + 11
-
     def _put_content(self, channel: int, properties: bytes, body: bytes, payload_max: int) -> None:
         """Content header and as many body frames as ``payload_max`` asks for; none for an empty body."""
         body_size = len(body)
         frames = (body_size + payload_max - 1) // payload_max
-        self.reserve(12 + len(properties) + body_size + FRAME_OVERHEAD * (frames + 1))
+        header_size = 12 + len(properties)
+        self.reserve(header_size + body_size + FRAME_OVERHEAD * (frames + 1))
         p = self.data
         at = self.size
-        p[at] = HEADER_FRAME
-        octets.put_u16(p, at + 1, channel)
-        octets.put_u32(p, at + 3, 12 + len(properties))
-        octets.put_u32(p, at + 7, 60 << 16)
-        octets.put_u64(p, at + 11, body_size)
+        octets.put_content_head(p, at, channel, header_size, body_size)
         octets.put_bytes(p, at + 19, properties)
-        at += 19 + len(properties)
+        at += 7 + header_size
         p[at] = FRAME_END
         at += 1
         start = 0
@@ -170,9 +158,7 @@ class OutBuffer:
             size = body_size - start
             if size > payload_max:
                 size = payload_max
-            p[at] = BODY_FRAME
-            octets.put_u16(p, at + 1, channel)
-            octets.put_u32(p, at + 3, size)
+            octets.put_frame_head(p, at, BODY_FRAME, channel, size)
             octets.put_part(p, at + 7, body, start, size)
             at += 7 + size
             p[at] = FRAME_END
@@ -184,7 +170,16 @@ class OutBuffer:
 class FrameReader:
     """Cuts frames from a read buffer; a connection is one."""
 
-    __slots__ = ("_current", "_is_known", "at", "channels", "current_number", "method_index", "payload_max")
+    __slots__ = (
+        "_current",
+        "_is_known",
+        "at",
+        "channels",
+        "current_number",
+        "is_stalled",
+        "method_index",
+        "payload_max",
+    )
 
     def __init__(self) -> None:
         #: Where the next frame starts. Stands behind a frame before it is handled, so an error does not lose the place.
@@ -198,6 +193,8 @@ class FrameReader:
         self.current_number = 0
         self._current: Content | None = None
         self._is_known = False
+        #: Set while handling a frame to stop right behind it; what follows stays unread.
+        self.is_stalled = False
 
     def on_method(self, channel: Content, payload: bytes) -> None:
         """A method that is not hot, on a channel that expects one."""
@@ -217,39 +214,40 @@ class FrameReader:
         p = data
         at = self.at
         while end - at >= 7:
-            size = octets.get_u32(p, at + 3)
-            if size > self.payload_max:
-                self.method_index = 0
-                raise frame_error(
-                    f"type {p[at]}, payload size {size} exceeds the frame-max limit of {self.payload_max}"
-                )
+            kind, number, size = octets.frame_head(p, at)
             following = at + size + FRAME_OVERHEAD
+            if size > self.payload_max or (following <= end and p[following - 1] != FRAME_END):
+                self._lose_framing(kind, size, p[following - 1] if size <= self.payload_max else FRAME_END)
             if following > end:
                 return
-            if p[following - 1] != FRAME_END:
-                self.method_index = 0
-                raise frame_error(f"type {p[at]}, payload size {size}: invalid frame end octet {p[following - 1]}")
             self.at = following
-            kind = p[at]
-            number = octets.get_u16(p, at + 1)
-            at += 7
             if number != self.current_number or not self._is_known:
                 self.current_number = number
                 self._current = self.channels.get(number)
                 self._is_known = True
             channel = self._current
+            at += 7
             if channel is None or kind != channel.expecting:
                 self.method_index = 0
                 self.on_odd_frame(kind, number, octets.cut(p, at, following - 1))
-            elif kind == BODY_FRAME:
-                self.method_index = BASIC_PUBLISH
-                channel.take_body(p, at, size)
-            elif kind == HEADER_FRAME:
-                self.method_index = BASIC_PUBLISH
-                channel.take_header(p, at, size)
-            else:
+            elif kind == METHOD_FRAME:
                 self._take_method(channel, p, at, size)
+            else:
+                self.method_index = BASIC_PUBLISH
+                if kind == BODY_FRAME:
+                    channel.take_body(p, at, size)
+                else:
+                    channel.take_header(p, at, size)
             at = following
+            if self.is_stalled:
+                return
+
+    def _lose_framing(self, kind: int, size: int, end_octet: int) -> None:
+        """Nobody can tell where the next frame starts."""
+        self.method_index = 0
+        if end_octet == FRAME_END:
+            raise frame_error(f"type {kind}, payload size {size} exceeds the frame-max limit of {self.payload_max}")
+        raise frame_error(f"type {kind}, payload size {size}: invalid frame end octet {end_octet}")
 
     def _take_method(self, channel: Content, p: bytearray, at: int, size: int) -> None:
         index = octets.get_u32(p, at) if size >= 4 else 0

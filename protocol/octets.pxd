@@ -42,6 +42,36 @@ cdef inline void put_part(unsigned char* p, Py_ssize_t at, bytes data, Py_ssize_
     memcpy(p + at, PyBytes_AS_STRING(data) + start, size)
 
 
+cdef inline (int, int, Py_ssize_t) frame_head(const unsigned char* p, Py_ssize_t at) noexcept nogil:
+    return (p[at], get_u16(p, at + 1), get_u32(p, at + 3))
+
+
+cdef inline (uint32_t, uint32_t, uint64_t) content_head(const unsigned char* p, Py_ssize_t at) noexcept nogil:
+    return (get_u16(p, at), get_u16(p, at + 2), get_u64(p, at + 4))
+
+
+cdef inline void put_frame_head(unsigned char* p, Py_ssize_t at, uint32_t kind, uint32_t channel, Py_ssize_t size) noexcept nogil:
+    p[at] = kind
+    put_u16(p, at + 1, channel)
+    put_u32(p, at + 3, <uint32_t>size)
+
+
+cdef inline void put_method_head(unsigned char* p, Py_ssize_t at, uint32_t channel, Py_ssize_t size, uint32_t index) noexcept nogil:
+    put_frame_head(p, at, 1, channel, size)
+    put_u32(p, at + 7, index)
+
+
+cdef inline void put_content_head(unsigned char* p, Py_ssize_t at, uint32_t channel, Py_ssize_t size, uint64_t body_size) noexcept nogil:
+    put_frame_head(p, at, 2, channel, size)
+    put_u32(p, at + 7, 60 << 16)
+    put_u64(p, at + 11, body_size)
+
+
+cdef inline void put_tag(unsigned char* p, Py_ssize_t at, uint64_t delivery_tag, int bits) noexcept nogil:
+    put_u64(p, at, delivery_tag)
+    p[at + 8] = bits
+
+
 cdef inline bytes cut(const unsigned char* p, Py_ssize_t at, Py_ssize_t end):
     return PyBytes_FromStringAndSize(<const char*>p + at, end - at)
 

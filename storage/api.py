@@ -1,15 +1,118 @@
-"""The store's port: what the broker asks of whatever keeps things.
+"""The store's port: all that the broker knows of storage.
 
-The broker knows nothing else of storage. A store for memory and one for disk stand behind it, and one contract suite
-runs over both.
+What changed since the last commit travels as one `Work`, and `commit` makes it durable as one transaction: after it returns, all of it
+survives a power cut; if it raises, none of it has happened. Messages are opaque here: packed together in batches by the broker, never changed,
+deleted as a whole. What was settled of a batch is kept apart, as a bitmap. One contract suite runs over every store.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
+
+
+class StorageError(Exception):
+    """The store cannot do what was asked; the text says what to do about it. Nothing of the request has happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A durable thing that is not a message: kind, name and value, opaque to the store but for the name.
+
+    ``kind`` is one of vhost, user, permission, topic_permission, exchange, queue, binding, policy, operator_policy, parameter,
+    global_parameter, limit. ``key`` is unique within its kind. ``value`` is JSON.
+    """
+
+    kind: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages of one queue and one level, stored together."""
+
+    #: Given by the broker; grows, never reused.
+    batch_id: int
+    queue_id: int
+    level: int
+    first_position: int
+    last_position: int
+    #: Messages in it, and octets of their bodies, when it was written.
+    count: int
+    body_bytes: int
+    #: The earliest time a message in it expires; 0: none does.
+    expires_at_ms: int
+    #: Transient messages that were written to free memory: gone after a restart.
+    is_transient: bool = False
+    #: Packed messages. Empty in what recovery returns: bodies are read when they are needed.
+    data: bytes = b""
+    #: One bit per message, set when it is settled; empty when none is.
+    settled: bytes = b""
+
+
+@dataclass(slots=True)
+class Work:
+    """Everything that changed since the last commit, as one transaction. Applied in the order of the fields."""
+
+    #: Records to write, and (kind, key) to remove.
+    records: list[Record] = field(default_factory=list)
+    removed_records: list[tuple[str, str]] = field(default_factory=list)
+    #: Queues whose batches, marks and attempts all go.
+    removed_queues: list[int] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    removed_batches: list[int] = field(default_factory=list)
+    #: (batch_id, bitmap) of batches that are settled in part.
+    settled: list[tuple[int, bytes]] = field(default_factory=list)
+    #: (queue_id, next_position, delivered_position): positions are never reused, and what was delivered is known after a crash.
+    marks: list[tuple[int, int, int]] = field(default_factory=list)
+    #: (queue_id, position, count) of messages that were delivered and came back; count 0 removes the entry.
+    attempts: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def is_empty(self) -> bool:
+        return not (
+            self.records
+            or self.removed_records
+            or self.removed_queues
+            or self.batches
+            or self.removed_batches
+            or self.settled
+            or self.marks
+            or self.attempts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """All that outlived the last run. Batches by queue, level and position; transient ones are gone already."""
+
+    records: Sequence[Record] = ()
+    batches: Sequence[Batch] = ()
+    marks: Sequence[tuple[int, int, int]] = ()
+    attempts: Sequence[tuple[int, int, int]] = ()
+    #: Highest batch id ever given.
+    last_batch_id: int = 0
+    #: What could not be kept, in words for the log; empty when all is well.
+    troubles: Sequence[str] = ()
 
 
 class Store(Protocol):
     """Where durable things live."""
 
-    def close(self) -> None:
+    #: False: nothing outlives the process, so nobody need wait for it or pack anything.
+    is_durable: bool
+
+    async def open(self) -> Recovered:
+        """Take possession of the data and say what is there. Raises StorageError."""
+        ...
+
+    async def commit(self, work: Work) -> None:
+        """Make it durable, all or nothing. Never called while another commit runs. Raises StorageError."""
+        ...
+
+    def read(self, batch_id: int) -> bytes:
+        """A batch's data, at once: the broker needs it now. Raises StorageError."""
+        ...
+
+    async def close(self) -> None:
         """Bring everything to rest. Nothing may be asked of it afterwards."""
         ...

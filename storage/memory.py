@@ -1,8 +1,21 @@
 """A store that keeps nothing: what is in the broker's memory is all there is, and it ends with the process."""
 
+from rabbitlike.storage.api import Recovered, StorageError, Work
+
 
 class MemoryStore:
     """Satisfies the port and has nothing to do."""
 
-    def close(self) -> None:
+    is_durable = False
+
+    async def open(self) -> Recovered:
+        return Recovered()
+
+    async def commit(self, work: Work) -> None:
+        return None
+
+    def read(self, batch_id: int) -> bytes:
+        raise StorageError(f"batch {batch_id} was never stored: there is no disk")
+
+    async def close(self) -> None:
         return None

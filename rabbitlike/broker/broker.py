@@ -15,6 +15,7 @@ from rabbitlike.config import BrokerSettings
 from rabbitlike.storage.api import Store
 
 CONNECTION_FORCED = 320
+SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
 class Client(Protocol):
@@ -94,7 +95,7 @@ class Broker:
                 connection.unblock()
             self.turn.finish()
 
-    def close(self, code: int, text: str) -> None:
+    def close(self, code: int = CONNECTION_FORCED, text: str = SHUTDOWN) -> None:
         """End every connection."""
         for connection in list(self.connections):
             connection.shutdown(code, text)

@@ -84,6 +84,10 @@ class Permissions:
                 f"refused for user '{user}'"
             )
 
+    def has_topic(self, user: str, vhost: str, exchange: str) -> bool:
+        """Do routing keys matter to what this user may do at this exchange?"""
+        return (user, vhost, exchange) in self._topics
+
     def check_vhost(self, user: str, vhost: str) -> None:
         """Raise 530 unless `user` has an entry for the vhost, whatever it allows."""
         if (user, vhost) not in self._permissions:

@@ -22,6 +22,7 @@ cdef class Target:
     cdef public int64_t generation
     cdef public bint is_plain
     cdef public bint is_reply
+    cdef public bint is_topic_checked
     cdef public list queues
     cdef public object reply
 

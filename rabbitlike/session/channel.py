@@ -51,7 +51,7 @@ NO_ROUTE_TEXT = b"\x08NO_ROUTE"
 class Target:
     """Where publishes to one exchange and routing key go: found, with all checks, once per generation."""
 
-    __slots__ = ("exchange", "generation", "is_plain", "is_reply", "queues", "reply", "routing_key")
+    __slots__ = ("exchange", "generation", "is_plain", "is_reply", "is_topic_checked", "queues", "reply", "routing_key")
 
     def __init__(self, exchange: "Exchange", routing_key: str, generation: int) -> None:
         self.exchange = exchange
@@ -62,6 +62,8 @@ class Target:
         self.queues: list[Queue] = []
         #: A direct reply, and the requester that it goes to if there still is one.
         self.is_reply = False
+        #: The user's permission for this exchange depends on the routing key.
+        self.is_topic_checked = False
         self.reply: Requester | None = None
 
 
@@ -188,15 +190,16 @@ class Channel(Content):
             raise not_implemented("immediate=true")
         self.permit("write", "exchange", exchange_name)
         exchange = self.vhost.publish_target(exchange_name)
-        if exchange.kind == "topic":
-            self.connection.permit_topic("write", exchange_name, routing_key)
         target = Target(exchange, routing_key, self.turn.generation)
         if exchange_name == "" and routing_key.startswith(DIRECT_REPLY + "."):
             target.is_plain = False
             target.is_reply = True
             target.reply = self.connection.broker.replies.get(routing_key)
             return target
-        if cacheable(exchange, self.vhost.exchanges):
+        if exchange.kind == "topic" and self.connection.has_topic_permission(exchange_name):
+            target.is_plain = False
+            target.is_topic_checked = True
+        elif cacheable(exchange, self.vhost.exchanges):
             target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
         else:
             target.is_plain = False
@@ -217,6 +220,8 @@ class Channel(Content):
         keys, properties = take_copies(target.routing_key, properties)
         if self._forgets_deaths:
             properties = forget_client_deaths(properties)
+        if target.is_topic_checked:
+            self.connection.permit_topic("write", target.exchange.name, target.routing_key)
         self._check_user(properties)
         if target.is_reply:
             self._reply(target.reply, properties, body)
@@ -240,6 +245,8 @@ class Channel(Content):
         )
         if self.transaction is not None:
             self.transaction.publications.append(publication)
+            if self.turn.alarmed:
+                self.connection.block()
         else:
             self._published(self.deposit(publication))
 

@@ -153,6 +153,10 @@ class Connection(FrameReader):
         """Handle ``data[:end]``: what was left over of the last read, and what has arrived since."""
         turn = self.broker.turn
         turn.begin()
+        self._handle(data, end)
+        turn.finish()
+
+    def _handle(self, data: bytearray, end: int) -> None:
         self.at = 0
         if self.state is State.AWAIT_HEADER and not self._take_header(data, end):
             return
@@ -170,7 +174,6 @@ class Connection(FrameReader):
                 log.exception("connection %s: unexpected error", self.name)
                 self.fail(internal_error("an unexpected error, for details see the broker log"))
         self.leftover = b"" if self._is_deaf else bytes(data[self.at : end])
-        turn.finish()
 
     def _take_header(self, data: bytearray, end: int) -> bool:
         """The protocol header, before anything else. False: wait for more, or for nothing any more."""
@@ -194,6 +197,10 @@ class Connection(FrameReader):
             raise command_invalid("unimplemented method")
         assert isinstance(channel, Channel)
         handler(channel, method)
+        if self.outlet.size > UNREAD_ANSWERS:
+            # A few octets can ask for megabytes: no more of them before these are on their way.
+            self.is_stalled = True
+            self.hold("unread")
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
         if self.state is State.CLOSED:
@@ -285,8 +292,21 @@ class Connection(FrameReader):
                 self._unread += len(data)
                 if self._unread > UNREAD_ANSWERS:
                     self.hold("unread")
-        if not outlet.open and not self._is_paused:
-            self._reopen()
+        if not self._is_paused:
+            if self.is_stalled:
+                self.broker.turn.later(self._go_on)
+            if not outlet.open:
+                self._reopen()
+
+    def _go_on(self) -> None:
+        """Answers have been taken: handle what was left unread, and read on."""
+        self.is_stalled = False
+        self._unread = 0
+        if self.leftover and not self._is_deaf:
+            data = bytearray(self.leftover)
+            self._handle(data, len(data))
+        if not self.is_stalled:
+            self.let_go("unread")
 
     def pause_delivery(self) -> None:
         """The socket does not take more."""
@@ -296,8 +316,7 @@ class Connection(FrameReader):
     def resume_delivery(self) -> None:
         self.broker.turn.begin()
         self._is_paused = False
-        self._unread = 0
-        self.let_go("unread")
+        self._go_on()
         self._reopen()
         self.broker.turn.finish()
 
@@ -343,6 +362,11 @@ class Connection(FrameReader):
         assert self.user is not None
         assert self.vhost is not None
         self.broker.permissions.check(self.user.name, self.vhost.name, access, resource, name)
+
+    def has_topic_permission(self, exchange: str) -> bool:
+        assert self.user is not None
+        assert self.vhost is not None
+        return self.broker.permissions.has_topic(self.user.name, self.vhost.name, exchange)
 
     def permit_topic(self, access: Literal["write", "read"], exchange: str, routing_key: str) -> None:
         assert self.user is not None

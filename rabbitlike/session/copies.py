@@ -1,11 +1,12 @@
 """CC and BCC: further routing keys that a publisher puts in the headers.
 
-parity: both must be arrays of long strings; CC stays for the consumer to see, BCC is taken out before anybody does.
+parity: both must be arrays; what is no string in them is passed over. CC stays for the consumer to see, BCC is taken
+out before anybody does.
 """
 
 from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.protocol.properties import Properties
-from rabbitlike.protocol.tables import Table
+from rabbitlike.protocol.tables import Table, kind_name
 
 
 def take_copies(routing_key: str, properties: Properties) -> tuple[list[str], Properties]:
@@ -28,7 +29,7 @@ def _keys(headers: Table, name: str) -> list[str]:
     if name not in headers:
         return []
     copies = headers[name]
-    keys = [key for key in copies if isinstance(key, str)] if isinstance(copies, list) else []
-    if not isinstance(copies, list) or len(keys) != len(copies):
-        raise precondition_failed(f"invalid '{name}' header: expected an array of strings")
-    return keys
+    if not isinstance(copies, list):
+        kind = kind_name(headers.kind(name))
+        raise precondition_failed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+    return [key for key in copies if isinstance(key, str)]

@@ -250,7 +250,8 @@ class Queue(Pumped):
         """The consumer wants it neither done nor back: it is dead."""
         self.unacked_count -= 1
         self.unacked_bytes -= len(message.body)
-        bury(self, message, Reason.REJECTED)
+        if not self.deleted:
+            bury(self, message, Reason.REJECTED)
 
     def requeue(self, message: Message) -> None:
         """Back to where it stood, marked as delivered before."""
@@ -261,6 +262,9 @@ class Queue(Pumped):
         message.attempts += 1
         if 0 <= self._delivery_limit < message.attempts:
             bury(self, message, Reason.DELIVERY_LIMIT)
+            return
+        if 0 < message.expires_at_ms <= self.turn.now_ms:
+            self._retire(message, Reason.EXPIRED)
             return
         self.ready.push_back(message)
         self.turn.touch(self)
