@@ -1,0 +1,55 @@
+"""Copies a database while a broker serves from it: one consistent state, the moment the copy begins.
+
+Any process may do it. The broker's log cannot start over while the copy is made, so it grows by what is committed
+meanwhile and is cut back afterwards.
+"""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from rabbitlike.storage.api import StorageError
+from rabbitlike.storage.database import FILE_NAME, connect_to_read, make_folder, refuse_foreign
+from rabbitlike.storage.errors import explain
+
+
+def backup(folder: Path, destination: Path) -> int:
+    """Make `destination` a data folder with a copy of what is in `folder`. The copy's size in octets. Raises
+    StorageError."""
+    source, copy = folder / FILE_NAME, destination / FILE_NAME
+    if not source.is_file():
+        raise StorageError(f"there is no database in {folder}: name the data folder of a broker")
+    if copy.exists():
+        raise StorageError(f"{copy} exists: name a folder that holds no backup yet")
+    make_folder(destination)
+    unfinished = copy.with_name(f"{FILE_NAME}.part")
+    try:
+        unfinished.unlink(missing_ok=True)
+        refuse_foreign(source)
+        _copy(source, unfinished)
+        _make_durable(unfinished)
+        unfinished.rename(copy)
+        _make_durable(destination)
+        return copy.stat().st_size
+    except (sqlite3.Error, OSError) as error:
+        unfinished.unlink(missing_ok=True)
+        raise explain(error, copy) from error
+
+
+def _copy(source: Path, target: Path) -> None:
+    reading = connect_to_read(source)
+    writing = sqlite3.connect(target, isolation_level=None)
+    try:
+        writing.execute("PRAGMA synchronous = off")  # the whole file is synced at the end
+        reading.backup(writing)  # in one go: a copy in steps would start again at every commit of the broker
+    finally:
+        writing.close()
+        reading.close()
+
+
+def _make_durable(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,36 @@
+"""What SQLite and the operating system say, in words for whoever runs the broker: one line, what happened and what to
+do."""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from rabbitlike.storage.api import StorageError
+
+#: By SQLite's primary result code. {path} is the database, {error} SQLite's own words.
+_ADVICE: Final = {
+    "SQLITE_FULL": "no space left for {path}: free some on that disk; commits are retried until they succeed",
+    "SQLITE_READONLY": "{path} cannot be written ({error}): give this user write access to the file and its folder",
+    "SQLITE_PERM": "{path} cannot be accessed ({error}): give this user access to the file and its folder",
+    "SQLITE_CANTOPEN": "{path} cannot be opened ({error}): see that its folder exists and this user may write in it",
+    "SQLITE_IOERR": "the disk failed while using {path} ({error}): see the system log; commits are retried",
+    "SQLITE_CORRUPT": "{path} is damaged ({error}): run `rabbitlike check`; restore a backup or move the file away",
+    "SQLITE_NOTADB": "{path} is not a database of this broker: move it away or choose another data folder",
+    "SQLITE_BUSY": "{path} is locked by another program ({error}): end that program",
+    "SQLITE_LOCKED": "{path} is locked by another program ({error}): end that program",
+    "SQLITE_TOOBIG": "a batch is too big for {path} ({error}): the broker must cut it smaller",
+    "SQLITE_NOMEM": "out of memory while using {path}: give the broker more",
+}
+
+
+def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
+    """The StorageError to raise from `error`."""
+    if isinstance(error, OSError):
+        return StorageError(f"{error.filename or path} cannot be used: {error.strerror or error}")
+    # None when the error is not SQLite's but that of Python's module, or a result code it has no name for.
+    name: str = getattr(error, "sqlite_errorname", None) or ""
+    while name:
+        if advice := _ADVICE.get(name):
+            return StorageError(advice.format(path=path, error=error))
+        name = name.rpartition("_")[0]  # SQLITE_IOERR_FSYNC is an SQLITE_IOERR
+    return StorageError(f"{path}: {error}")

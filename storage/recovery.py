@@ -1,0 +1,124 @@
+"""What outlived the last run, read at boot: records, descriptors of batches, bitmaps, marks, attempts; never a
+message's data.
+
+Drops what is meant to be gone (transient batches, leftovers of deleted ones) and says what it could not make sense
+of.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rabbitlike.storage.api import Batch, Record, Recovered
+from rabbitlike.storage.transaction import text
+
+DESCRIPTORS: Final = """
+    SELECT batch_id, queue_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
+    FROM batches INDEXED BY descriptors
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was recovered, and what the writer must know of it."""
+
+    recovered: Recovered
+    marked: set[int]
+
+
+def recover(connection: sqlite3.Connection) -> Recovery:
+    """Read everything, in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _forget_transient(connection)
+        troubles: list[str] = []
+        bitmaps: dict[int, bytes] = dict(connection.execute("SELECT batch_id, bitmap FROM settled"))
+        batches, last_id = _batches(connection, bitmaps, troubles)
+        marked = _forget_stray_bitmaps(connection, bitmaps, {batch.batch_id for batch in batches if batch.settled})
+        _forget_stray_attempts(connection)
+        recovered = Recovered(
+            records=[
+                Record(kind, text(key), text(value))
+                for kind, key, value in connection.execute("SELECT kind, key, value FROM records ORDER BY kind, key")
+            ],
+            batches=batches,
+            marks=connection.execute("SELECT queue_id, next_position, delivered_position FROM marks").fetchall(),
+            attempts=connection.execute("SELECT queue_id, position, count FROM attempts").fetchall(),
+            last_batch_id=max(last_id, _reserved_id(connection)),
+            troubles=troubles,
+        )
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return Recovery(recovered, marked)
+
+
+def descriptor(row: Sequence[int], bitmap: bytes) -> Batch:
+    """A batch without its data, of a row of DESCRIPTORS."""
+    return Batch(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), b"", bitmap)
+
+
+def faults_of(batch: Batch) -> str:
+    """What cannot be true of a batch, in words; empty when nothing."""
+    if not 0 < batch.count <= batch.last_position - batch.first_position + 1:
+        return f"has {batch.count} messages at positions {batch.first_position} to {batch.last_position}"
+    if batch.body_bytes < 0:
+        return f"has {batch.body_bytes} octets of bodies"
+    if len(batch.settled) > (batch.count + 7) // 8:
+        return f"has {batch.count} messages and a bitmap of {len(batch.settled)} octets"
+    return ""
+
+
+def _batches(connection: sqlite3.Connection, bitmaps: dict[int, bytes], troubles: list[str]) -> tuple[list[Batch], int]:
+    batches: list[Batch] = []
+    last_id = 0
+    for row in connection.execute(f"{DESCRIPTORS} ORDER BY queue_id, level, first_position"):
+        batch_id: int = row[0]
+        if batch_id > last_id:
+            last_id = batch_id
+        batch = descriptor(row, bitmaps.get(batch_id, b""))
+        if fault := faults_of(batch):
+            troubles.append(f"batch {batch_id} of queue {batch.queue_id} {fault}: left in the file, not loaded")
+        else:
+            batches.append(batch)
+    return batches, last_id
+
+
+def _forget_transient(connection: sqlite3.Connection) -> None:
+    transient = connection.execute(f"{DESCRIPTORS} WHERE is_transient = 1").fetchall()
+    ids = [(row[0],) for row in transient]
+    connection.executemany("DELETE FROM batches WHERE batch_id = ?", ids)
+    connection.executemany("DELETE FROM settled WHERE batch_id = ?", ids)
+
+
+def _forget_stray_bitmaps(connection: sqlite3.Connection, bitmaps: dict[int, bytes], marked: set[int]) -> set[int]:
+    """Bitmaps of batches that are gone, or empty ones. The ids of those that stay."""
+    stray = [
+        (batch_id,)
+        for batch_id in bitmaps
+        if batch_id not in marked
+        and connection.execute("SELECT 1 FROM batches WHERE batch_id = ?", (batch_id,)).fetchone() is None
+    ]
+    connection.executemany("DELETE FROM settled WHERE batch_id = ?", stray)
+    return bitmaps.keys() - {batch_id for (batch_id,) in stray}
+
+
+def _forget_stray_attempts(connection: sqlite3.Connection) -> None:
+    """Attempts at messages before the first or after the last one of their queue: those are gone."""
+    connection.execute("""
+        DELETE FROM attempts WHERE (queue_id, position) IN (
+            SELECT attempts.queue_id, position FROM attempts LEFT JOIN (
+                SELECT queue_id, min(first_position) AS first, max(last_position) AS last
+                FROM batches INDEXED BY descriptors GROUP BY queue_id
+            ) AS span ON span.queue_id = attempts.queue_id
+            WHERE span.queue_id IS NULL OR position NOT BETWEEN first AND last
+        )
+    """)
+
+
+def _reserved_id(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT value FROM counters WHERE name = 'batch_id'").fetchone()
+    return row[0] if row else 0

@@ -1,0 +1,55 @@
+-- The whole schema as it is now; a new database is made of this. A change comes as a migration as well, and the two must
+-- lead to the same tables. Values are opaque: what they mean is the broker's business.
+
+-- Durable things that are not messages. Names are UTF-8 or whatever a client sent, so they are octets, not TEXT.
+CREATE TABLE records (
+    kind TEXT NOT NULL,
+    key BLOB NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+
+-- Messages of one queue and one level, packed. Written once, deleted as a whole.
+CREATE TABLE batches (
+    batch_id INTEGER PRIMARY KEY,
+    queue_id INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    first_position INTEGER NOT NULL,
+    last_position INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    body_bytes INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    is_transient INTEGER NOT NULL,
+    data BLOB NOT NULL
+);
+
+-- All that recovery needs of a batch, so that it never touches a page of data; also finds a queue's batches.
+CREATE INDEX descriptors ON batches (
+    queue_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
+);
+
+-- One bit per message, only for batches settled in part.
+CREATE TABLE settled (
+    batch_id INTEGER PRIMARY KEY,
+    bitmap BLOB NOT NULL
+);
+
+CREATE TABLE marks (
+    queue_id INTEGER PRIMARY KEY,
+    next_position INTEGER NOT NULL,
+    delivered_position INTEGER NOT NULL
+);
+
+-- Only messages that were delivered and came back.
+CREATE TABLE attempts (
+    queue_id INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (queue_id, position)
+) WITHOUT ROWID;
+
+-- 'batch_id': no batch ever had a higher one. Reserved in blocks, so that it is seldom written.
+CREATE TABLE counters (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;

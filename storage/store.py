@@ -1,0 +1,95 @@
+"""The store on disk: SQLite behind the port. Commits run in aiosqlite's thread, one hop there and one back; reads for
+paging on the loop's. Owns the data folder from open() to close()."""
+
+import sqlite3
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+import aiosqlite
+
+from rabbitlike.storage.api import Recovered, Work
+from rabbitlike.storage.database import (
+    FILE_NAME,
+    PAGE_BYTES,
+    Durability,
+    Lock,
+    make_folder,
+    pragmas,
+    preallocate_log,
+    prepared,
+)
+from rabbitlike.storage.errors import explain
+from rabbitlike.storage.pages import Pages
+from rabbitlike.storage.recovery import Recovery, recover
+from rabbitlike.storage.transaction import TransactionConnection
+from rabbitlike.storage.upkeep import Upkeep
+
+#: The write-ahead log is made this long at once and used in circles. It grows past it only while checkpoints cannot
+#: keep up.
+LOG_BYTES: Final = 64 << 20
+
+
+class SqliteStore:
+    """Everything durable, in one file in `folder`."""
+
+    is_durable = True
+
+    def __init__(self, folder: Path, durability: Durability = "full", *, log_bytes: int = LOG_BYTES) -> None:
+        self.path = folder / FILE_NAME
+        self.durability: Durability = durability
+        self._folder = folder
+        self._log_bytes = log_bytes
+
+    async def open(self) -> Recovered:
+        make_folder(self._folder)
+        async with AsyncExitStack() as opened:
+            opened.callback(Lock(self._folder).release)
+            with prepared(self.path, self.durability) as connection:
+                recovery = recover(connection)
+            preallocate_log(self.path, self._log_bytes)
+            try:
+                await self._start(recovery, opened)
+            except sqlite3.Error as error:
+                raise explain(error, self.path) from error
+            self._opened = opened.pop_all()
+        return recovery.recovered
+
+    async def _start(self, recovery: Recovery, opened: AsyncExitStack) -> None:
+        """Three connections: one writes, one checkpoints beside it, one reads on this thread. The writer's is the
+        last to be closed: that folds the log into the file."""
+
+        def make(*arguments: object, **options: object) -> TransactionConnection:
+            connection = TransactionConnection(*arguments, **options)  # type: ignore[arg-type]
+            connection.last_id = connection.reserved_id = recovery.recovered.last_batch_id
+            connection.marked = recovery.marked
+            self._transaction = connection
+            return connection
+
+        self._writer = await opened.enter_async_context(
+            aiosqlite.connect(self.path, factory=make, isolation_level=None)
+        )
+        await self._writer.executescript(pragmas(self.durability))
+        # After it had to grow, the log is cut back to its length.
+        await self._writer.executescript(f"PRAGMA journal_size_limit = {self._log_bytes}")
+        other = await opened.enter_async_context(aiosqlite.connect(self.path, isolation_level=None))
+        await other.executescript(pragmas(self.durability))
+        self._pages = Pages(self.path)
+        opened.callback(self._pages.close)
+        self._upkeep = Upkeep(self._writer, other, self._log_bytes)
+        opened.push_async_callback(self._upkeep.close)
+
+    async def commit(self, work: Work) -> None:
+        self._transaction.work = work
+        try:
+            await self._writer.commit()
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        # A guess is enough: the pages of the data, and those of the tables and indexes around it.
+        self._upkeep.written(sum(len(batch.data) for batch in work.batches) + 3 * PAGE_BYTES)
+
+    def read(self, batch_id: int) -> bytes:
+        return self._pages.read(batch_id)
+
+    async def close(self) -> None:
+        await self._opened.aclose()

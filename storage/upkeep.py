@@ -1,0 +1,137 @@
+"""Keeps the write-ahead log short and the file no bigger than it need be, out of the commits' way.
+
+SQLite appends every commit to its log, and starts over at the log's beginning only when all of it was copied into the
+file (a checkpoint). Under load that moment never comes by itself, so: when the log has grown to half its size, a
+second connection copies in the background, while commits go on; when little is left, the writer's own connection
+copies the rest between two commits, and the next commit starts over. What was overwritten or deleted meanwhile is
+never copied at all. In a lull the rest is copied, and pages that became free are given back to the file system.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Iterable
+from typing import Final
+
+import aiosqlite
+
+from rabbitlike.storage.database import PAGE_BYTES
+
+log = logging.getLogger(__name__)
+
+#: A page in the log with its header.
+FRAME_BYTES: Final = PAGE_BYTES + 24
+#: No commit for so long is a lull.
+LULL_S: Final = 1.0
+#: Before a checkpoint that did not get on is tried again: a backup is reading, or the disk is full.
+RETRY_S: Final = 0.2
+#: Free pages stay in the file up to so many, or a quarter of the file: growing it again costs more than they do.
+SPARE_PAGES: Final = (64 << 20) // PAGE_BYTES
+#: Given back at a time: commits wait meanwhile, and more would not fit the cache and be written in vain.
+SLICE_PAGES: Final = 256
+
+_PASSIVE: Final = "PRAGMA wal_checkpoint(PASSIVE)"
+
+
+class Upkeep:
+    """Told of every commit by the store; works in a task of its own."""
+
+    def __init__(self, writer: aiosqlite.Connection, other: aiosqlite.Connection, log_bytes: int) -> None:
+        self._writer = writer
+        self._other = other
+        #: Above it copying begins; below it the writer may copy the rest itself; above it the writer must.
+        self._soft = log_bytes // 2
+        self._small = log_bytes // 8
+        self._hard = log_bytes * 4
+        #: Octets in the log since it last started over: a guess between checkpoints, which know.
+        self.log_bytes = 0
+        self._commits = 0
+        self._is_resting = True
+        self._wake = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name="storage upkeep")
+
+    def written(self, octets: int) -> None:
+        """A commit has added about so many octets to the log."""
+        self.log_bytes += octets
+        self._commits += 1
+        if self._is_resting or self.log_bytes >= self._soft:
+            self._wake.set()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._is_resting = False
+            try:
+                await self._care()
+            except sqlite3.Error as error:
+                # Commits say so themselves when it concerns them; here nothing is lost, only the log grows.
+                log.warning("checkpoint failed, it is tried again: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _care(self) -> None:
+        """Until a lull has been used."""
+        while True:
+            self._wake.clear()
+            if self.log_bytes >= self._soft:
+                if not await self._fold():
+                    await asyncio.sleep(RETRY_S)
+                continue
+            commits = self._commits
+            try:
+                await asyncio.wait_for(self._wake.wait(), LULL_S)
+            except TimeoutError:
+                if commits == self._commits and await self._rest():
+                    return
+
+    async def _rest(self) -> bool:
+        """Use the lull. False when it ended before all was done."""
+        commits = self._commits
+        await self._fold()
+        if await self._give_back(commits):
+            await self._fold()
+        if commits != self._commits:
+            return False
+        self._is_resting = True
+        return True
+
+    async def _fold(self) -> bool:
+        """Copy the log into the file until the next commit can start over. False when something keeps it from
+        that."""
+        reached = 0
+        while True:
+            before = self.log_bytes
+            in_log, copied = await self._checkpoint(self._other)
+            since = self.log_bytes - before
+            self.log_bytes = in_log + since
+            left = in_log - copied + since
+            if left <= self._small or self.log_bytes >= self._hard:
+                in_log, copied = await self._checkpoint(self._writer)
+                self.log_bytes = 0 if in_log == copied else in_log
+                return in_log == copied
+            if copied <= reached:
+                return False  # somebody reads an old state: no more can be copied now
+            reached = copied
+
+    async def _checkpoint(self, connection: aiosqlite.Connection) -> tuple[int, int]:
+        """Octets in the log, and how many of them are in the file as well."""
+        rows: Iterable[tuple[int, int, int]] = await connection.execute_fetchall(_PASSIVE)  # type: ignore[assignment]
+        ((_, in_log, copied),) = rows
+        return max(in_log, 0) * FRAME_BYTES, max(copied, 0) * FRAME_BYTES
+
+    async def _give_back(self, commits: int) -> bool:
+        """Shrink the file while the lull lasts. True when it did anything."""
+        has_shrunk = False
+        while commits == self._commits:
+            ((free,),) = await self._writer.execute_fetchall("PRAGMA freelist_count")
+            ((total,),) = await self._writer.execute_fetchall("PRAGMA page_count")
+            excess = free - max(SPARE_PAGES, total // 4)
+            if excess <= 0:
+                break
+            # execute() would take one step, which is one page
+            await self._writer.executescript(f"PRAGMA incremental_vacuum({min(excess, SLICE_PAGES)})")
+            has_shrunk = True
+        return has_shrunk

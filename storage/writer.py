@@ -1,0 +1,118 @@
+"""The commit loop: group commit without a timer.
+
+Whatever has gathered is taken and committed as one transaction; what arrives meanwhile is the next. So a lone message
+is committed at once, and under load thousands share one fsync. One commit is in flight, in order, and nothing taken
+is ever dropped: a commit that fails is tried again, the same work, until it succeeds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVarTuple
+
+from rabbitlike.storage.api import StorageError, Work
+
+log = logging.getLogger(__name__)
+
+_Arguments = TypeVarTuple("_Arguments")
+
+#: Between two attempts at the same work: at first, and at most.
+FIRST_DELAY_S: Final = 0.1
+LONGEST_DELAY_S: Final = 5.0
+
+
+class Writer:
+    """Commits what `take` returns and says so. All calls, in and out, are on the loop's thread.
+
+    `take` returns what gathered and starts afresh; it may be empty. `committed(number)` says that the work of that
+    number, and all before it, is durable. `failed(error)` comes after each attempt that failed, `resumed()` when one
+    succeeds after that, before its `committed`.
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[Work], Awaitable[None]],
+        take: Callable[[], Work],
+        committed: Callable[[int], None],
+        failed: Callable[[StorageError], None],
+        resumed: Callable[[], None],
+    ) -> None:
+        self._commit = commit
+        self._take = take
+        self._committed = committed
+        self._failed = failed
+        self._resumed = resumed
+        #: The number that the work gathering now will have. Grows by one with each take.
+        self.number = 1
+        #: Since when commits fail: the last error; None while all is well.
+        self.error: StorageError | None = None
+        self._is_awake = False
+        self._sleeper: asyncio.Future[None] | None = None
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="storage writer")
+
+    def wake(self) -> None:
+        """There is something to take. As often as you like: it costs nothing while a commit is in flight."""
+        self._is_awake = True
+        if self._sleeper is not None:
+            self._sleeper.set_result(None)
+            self._sleeper = None
+
+    async def close(self, grace_s: float = LONGEST_DELAY_S) -> None:
+        """Commit what is left, and end. Raises StorageError when that fails for so long that waiting makes no
+        sense."""
+        self._closing.set()
+        self.wake()
+        if self._task is None:
+            return
+        done, _ = await asyncio.wait([self._task], timeout=grace_s)
+        if not done and self.error is None:
+            done, _ = await asyncio.wait([self._task])  # slow, but getting on
+        if not done:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            raise StorageError(f"the last changes could not be written: {self.error}") from self.error
+        await self._task
+
+    async def _run(self) -> None:
+        while True:
+            if not self._is_awake:
+                if self._closing.is_set():
+                    return
+                self._sleeper = asyncio.get_running_loop().create_future()
+                await self._sleeper
+            self._is_awake = False
+            number = self.number
+            self.number += 1
+            work = self._take()
+            if not work.is_empty():
+                await self._commit_surely(work)
+            self._tell(self._committed, number)
+
+    async def _commit_surely(self, work: Work) -> None:
+        delay_s = FIRST_DELAY_S
+        while True:
+            try:
+                await self._commit(work)
+                break
+            except StorageError as error:
+                if self.error is None:
+                    log.error("commit failed: %s", error)
+                self.error = error
+                self._tell(self._failed, error)
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+        if self.error is not None:
+            log.info("commits succeed again")
+            self.error = None
+            self._tell(self._resumed)
+
+    def _tell(self, callback: Callable[[*_Arguments], None], *arguments: *_Arguments) -> None:
+        """A fault of who is told must not end the loop: nobody's messages would be confirmed any more."""
+        try:
+            callback(*arguments)
+        except Exception:
+            log.exception("a commit could not be reported")
