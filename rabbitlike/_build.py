@@ -65,10 +65,11 @@ _CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport\s+(.+)|cimport\s+([\w.,
 
 
 def path_of(name: str, suffix: str) -> Path:
-    """Where a module's file of this kind stands (or would), with or without the links."""
+    """Where a module's file of this kind stands, or would; the links are not needed."""
     parts = name.split(".")
-    linked = ROOT.joinpath(*parts).with_name(parts[-1] + suffix)
-    return linked if linked.parent.exists() else ROOT.joinpath(*parts[1:]).with_name(parts[-1] + suffix)
+    if (ROOT / parts[1] / "__init__.py").exists():  # protocol, storage and spark stand beside rabbitlike
+        parts = parts[1:]
+    return ROOT.joinpath(*parts).with_name(parts[-1] + suffix)
 
 
 def hot_modules() -> list[str]:
@@ -84,7 +85,7 @@ def made_of(name: str) -> set[Path]:
         pxd = path_of(waiting.pop(), ".pxd")
         if pxd not in found and pxd.exists():
             found.add(pxd)
-            waiting.extend(_cimported(pxd.read_text()))
+            waiting.extend(each for each in _cimported(pxd.read_text()) if each.startswith("rabbitlike."))
     return found
 
 
@@ -136,7 +137,10 @@ def extensions() -> "list[Extension]":
         print(f"rabbitlike: building no C extensions, the broker will run slower: {reason}", file=sys.stderr)
         return []
     flags = ["-O3", "-g0", "-Wno-sign-compare", "-Wno-unreachable-code"]
-    return [Extension(name, [f"{name.replace('.', '/')}.py"], extra_compile_args=flags) for name in hot_modules()]
+    return [
+        Extension(name, [str(path_of(name, ".py").relative_to(ROOT))], extra_compile_args=flags)
+        for name in hot_modules()
+    ]
 
 
 class BuildHotPath(build_ext):
@@ -170,8 +174,9 @@ class BuildHotPath(build_ext):
         stage = Path(self.build_temp, "hot").resolve()
         shutil.rmtree(stage, ignore_errors=True)
         _stage(stage, self.distribution.packages or ())
-        names = [ext.name for ext in self.extensions]
-        print(f"compiling {', '.join(names)}")
+        print(f"compiling {', '.join(ext.name for ext in self.extensions)}")
+        for ext in self.extensions:
+            ext.sources = [f"{ext.name.replace('.', '/')}.py"]
         here = Path.cwd()
         os.chdir(stage)  # so that tracebacks name rabbitlike/…, not the staging folder
         try:
