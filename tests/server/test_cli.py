@@ -13,7 +13,7 @@ import pytest
 from rabbitlike import __version__, cli
 from rabbitlike.config import OPTIONS
 from tests.server.raw import RawClient
-from tests.support.broker_process import environment, running
+from tests.support.broker_process import BrokerProcess, environment, running
 
 
 def rabbitlike(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -130,8 +130,8 @@ def test_liveness(broker_url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def broker_url(broker: "object") -> str:
-    return f"http://127.0.0.1:{broker.management_port}"  # type: ignore[attr-defined]
+def broker_url(broker: BrokerProcess) -> str:
+    return f"http://127.0.0.1:{broker.management_port}"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_it_says_where_it_listens(broker: BrokerProcess) -> None:
 
 
 def test_endpoints_of_all_options() -> None:
-    given = {
+    given: dict[str, str | list[str] | bool] = {
         "host": "h",
         "port": "1",
         "tls_port": "2",
@@ -85,7 +85,6 @@ def test_ipv6(host: str) -> None:
         assert f"amqp://[{host}]:{broker.port}" in broker.urls
         with RawClient.connect(broker.port, "::1") as client:
             client.log_in()
-        assert f"[::1]:{client.sock}" not in broker.log()
 
 
 @ipv6

@@ -3,7 +3,8 @@
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from pamqp import commands, header
@@ -22,7 +23,7 @@ def test_interleaved_clients_keep_their_octets_apart(broker: BrokerProcess) -> N
         client.open_channel()
         client.send(commands.Queue.Declare(queue=f"apart-{number}", exclusive=True), 1)
         client.expect(commands.Queue.DeclareOk)
-        streams.append(recorded(lambda wire, number=number: fill(wire, number)))
+        streams.append(recorded(partial(fill, number)))
     chance = random.Random(7)
     waiting = [number for number, stream in enumerate(streams) for _ in range(0, len(stream), 777)]
     chance.shuffle(waiting)
@@ -56,13 +57,13 @@ class Recorder(RawClient):
         self.sent += data
 
 
-def recorded(talk: "object") -> bytes:
+def recorded(talk: Callable[[RawClient], None]) -> bytes:
     wire = Recorder()
-    talk(wire)  # type: ignore[operator]
+    talk(wire)
     return wire.sent
 
 
-def fill(wire: RawClient, number: int) -> None:
+def fill(number: int, wire: RawClient) -> None:
     for index in range(30):
         wire.publish(bytes([number]) * (1000 * index + number), f"apart-{number}")
 
@@ -165,6 +166,7 @@ def test_who_does_not_read_is_not_delivered_to(strict: BrokerProcess) -> None:
             other.publish(bytes(size), "slow")
         other.send(commands.Queue.Declare(queue="slow", passive=True), 1)
         waiting = other.expect(commands.Queue.DeclareOk).message_count
+        assert waiting is not None
         assert waiting > total // 2, "most of it waits in the queue, not in the out-buffer"
         seen = 0
         while seen < total:
