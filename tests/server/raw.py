@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pamqp import base, commands, frame, header, heartbeat
 
-F = TypeVar("F", bound=base.Frame)
+F = TypeVar("F", bound=base.Frame | heartbeat.Heartbeat)
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 TIMEOUT_S = 10.0
