@@ -27,7 +27,7 @@ from rabbitlike.storage.upkeep import Upkeep
 
 #: The write-ahead log is made this long at once and used in circles. It grows past it only while checkpoints cannot
 #: keep up.
-LOG_BYTES: Final = 64 << 20
+LOG_BYTES: Final = 128 << 20
 
 
 class SqliteStore:

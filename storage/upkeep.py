@@ -1,10 +1,11 @@
 """Keeps the write-ahead log short and the file no bigger than it need be, out of the commits' way.
 
 SQLite appends every commit to its log, and starts over at the log's beginning only when all of it was copied into the
-file (a checkpoint). Under load that moment never comes by itself, so: when the log has grown to half its size, a
-second connection copies in the background, while commits go on; when little is left, the writer's own connection
-copies the rest between two commits, and the next commit starts over. What was overwritten or deleted meanwhile is
-never copied at all. In a lull the rest is copied, and pages that became free are given back to the file system.
+file (a checkpoint). Under load that moment never comes by itself, so a second connection copies all the time, in small
+steps, while commits go on; and when the log is nearly full, the writer's own connection copies the little that is left
+between two commits, and the next one starts over. In a lull everything is copied, and pages that became free are given
+back to the file system. Small steps, because whoever fsyncs much makes the next commit's fsync wait: 2-4 MB at a time
+kept the 99th percentile at a third of what 32 MB at a time did.
 """
 
 import asyncio
@@ -39,12 +40,14 @@ class Upkeep:
     def __init__(self, writer: aiosqlite.Connection, other: aiosqlite.Connection, log_bytes: int) -> None:
         self._writer = writer
         self._other = other
-        #: Above it copying begins; below it the writer may copy the rest itself; above it the writer must.
-        self._soft = log_bytes // 2
-        self._small = log_bytes // 8
-        self._hard = log_bytes * 4
-        #: Octets in the log since it last started over: a guess between checkpoints, which know.
+        #: So much is copied at a time; no more than that is left to the writer.
+        self._step = log_bytes // 32
+        #: A log so long is to start over soon, and one so long at once, however much the writer must copy for it.
+        self._soon = log_bytes // 4 * 3
+        self._at_once = log_bytes * 2
+        #: Octets in the log since it last started over, and those not yet copied: guesses, but each checkpoint knows.
         self.log_bytes = 0
+        self._left = 0
         self._commits = 0
         self._is_resting = True
         self._wake = asyncio.Event()
@@ -53,8 +56,9 @@ class Upkeep:
     def written(self, octets: int) -> None:
         """A commit has added about so many octets to the log."""
         self.log_bytes += octets
+        self._left += octets
         self._commits += 1
-        if self._is_resting or self.log_bytes >= self._soft:
+        if self._left >= self._step or self._is_resting:
             self._wake.set()
 
     async def close(self) -> None:
@@ -76,8 +80,8 @@ class Upkeep:
         """Until a lull has been used."""
         while True:
             self._wake.clear()
-            if self.log_bytes >= self._soft:
-                if not await self._fold():
+            if self._left >= self._step:
+                if not await self._copy():
                     await asyncio.sleep(RETRY_S)
                 continue
             commits = self._commits
@@ -87,34 +91,37 @@ class Upkeep:
                 if commits == self._commits and await self._rest():
                     return
 
+    async def _copy(self) -> bool:
+        """One step. False when nothing moves: somebody reads an old state, or the disk is full."""
+        before = self._left
+        in_log, copied = await self._checkpoint(self._other)
+        since = self._left - before
+        self.log_bytes = in_log + since
+        self._left = in_log - copied + since
+        if self._left == 0:
+            self.log_bytes = 0  # the next commit starts over by itself
+            return True
+        if self.log_bytes < self._soon or (self._left > self._step and self.log_bytes < self._at_once):
+            return self._left - since < before
+        return await self._start_over()
+
+    async def _start_over(self) -> bool:
+        """Copy what is left with the writer's connection: then it is all, and the next commit begins a new log."""
+        in_log, copied = await self._checkpoint(self._writer)
+        self._left = in_log - copied
+        self.log_bytes = in_log if self._left else 0
+        return self._left == 0
+
     async def _rest(self) -> bool:
         """Use the lull. False when it ended before all was done."""
         commits = self._commits
-        await self._fold()
+        await self._copy()
         if await self._give_back(commits):
-            await self._fold()
+            await self._copy()
         if commits != self._commits:
             return False
         self._is_resting = True
         return True
-
-    async def _fold(self) -> bool:
-        """Copy the log into the file until the next commit can start over. False when something keeps it from
-        that."""
-        reached = 0
-        while True:
-            before = self.log_bytes
-            in_log, copied = await self._checkpoint(self._other)
-            since = self.log_bytes - before
-            self.log_bytes = in_log + since
-            left = in_log - copied + since
-            if left <= self._small or self.log_bytes >= self._hard:
-                in_log, copied = await self._checkpoint(self._writer)
-                self.log_bytes = 0 if in_log == copied else in_log
-                return in_log == copied
-            if copied <= reached:
-                return False  # somebody reads an old state: no more can be copied now
-            reached = copied
 
     async def _checkpoint(self, connection: aiosqlite.Connection) -> tuple[int, int]:
         """Octets in the log, and how many of them are in the file as well."""
