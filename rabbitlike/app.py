@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 from rabbitlike import __version__
 from rabbitlike.broker import turn
-from rabbitlike.broker.alarms import MemoryWatch, memory_limit, total_bytes
+from rabbitlike.broker.alarms import DiskWatch, MemoryWatch, memory_limit, total_bytes
 from rabbitlike.broker.broker import Broker
+from rabbitlike.broker.journal import Journal
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
 from rabbitlike.server.listener import BACKLOG, Endpoint, ListenError, bind, endpoints, urls
 from rabbitlike.server.transport import Transports
-from rabbitlike.storage.api import StorageError
+from rabbitlike.storage.api import StorageError, Store
 from rabbitlike.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     import ssl
+
+    from rabbitlike.storage.writer import Writer
 
 #: Clients have this long to answer connection.close at the end; the whole stop takes no more than 5 s.
 GRACE_MS: Final = 3000
@@ -51,6 +54,8 @@ class App:
         self.urls: list[str] = []
         self._servers: list[asyncio.AbstractServer] = []
         self._paths: list[Path] = []
+        self._writer: Writer | None = None
+        self._disk: DiskWatch | None = None
 
     async def start(self) -> None:
         """Up to the moment clients can connect. One of START_FAULTS, and nothing left behind, when it cannot."""
@@ -58,9 +63,7 @@ class App:
         if not settings.memory:
             _check_folder(settings.data_dir)
         clock = LoopClock(asyncio.get_running_loop())
-        self.store = MemoryStore()
-        await self.store.open()
-        self.broker = Broker(settings.broker, self.store, clock)
+        self.broker = await self._recover(clock)
         self.transports = Transports(self.broker, clock)
         self._memory = MemoryWatch(
             self.broker.alarms,
@@ -72,15 +75,53 @@ class App:
             await self._listen()
         except BaseException:
             self._close_listeners()
+            await self._close_store()
             raise
         self._memory.start()
+        if self._disk is not None:
+            self._disk.start()
+
+    async def _recover(self, clock: LoopClock) -> Broker:
+        """The broker with all that the last run left."""
+        settings = self.settings
+        if settings.memory:
+            self.store: Store = MemoryStore()
+            return Broker(settings.broker, self.store, clock)
+        from rabbitlike.storage.store import SqliteStore
+        from rabbitlike.storage.writer import Writer
+
+        self.store = SqliteStore(settings.data_dir, settings.durability)
+        recovered = await self.store.open()
+        journal = Journal(lambda: writer.wake())
+        broker = Broker(settings.broker, self.store, clock, journal)
+        disk = DiskWatch(broker.alarms, clock, settings.disk_free_limit, settings.data_dir)
+
+        def failed(error: StorageError) -> None:
+            disk.failing(True)
+            broker.commit_failed()
+
+        def resumed() -> None:
+            disk.failing(False)
+
+        writer = Writer(self.store.commit, journal.take, broker.committed, failed, resumed)
+        broker.recover(recovered)
+        writer.start()
+        self._writer, self._disk = writer, disk
+        return broker
+
+    async def _close_store(self) -> None:
+        if self._writer is not None:
+            await self._writer.close()
+        await self.store.close()
 
     async def stop(self) -> None:
         """Stop accepting, part from every client, and let go of the store."""
         self._close_listeners()
         self._memory.stop()
+        if self._disk is not None:
+            self._disk.stop()
         await self.transports.close(CONNECTION_FORCED, SHUTDOWN_REASON, GRACE_MS)
-        await self.store.close()
+        await self._close_store()
 
     async def _listen(self) -> None:
         tls = _tls_context(self.settings)
@@ -196,8 +237,8 @@ def _tame_collector() -> None:
 def _tame_allocator() -> None:
     """Keep freed memory for the next read instead of giving it back and asking for it again.
 
-    Reads, answers and bodies come and go by the megabyte; by default the C library maps and unmaps each large one, and the
-    page faults cost more than the messages. What a burst left behind goes back when the memory alarm asks for it.
+    Reads, answers and bodies come and go by the megabyte; by default the C library maps and unmaps each large one, and
+    the page faults cost more than the messages. What a burst left behind goes back when the memory alarm asks for it.
     """
     with suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt

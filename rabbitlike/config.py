@@ -71,6 +71,9 @@ class BrokerSettings:
         0.6, "Memory above which publishers are blocked: bytes, or a fraction of the machine's.", read="size", gt=0
     )
     memory_check_interval_ms: int = option(1000, "How often memory is looked at.", ge=1)
+    queue_window: int = option(
+        16_777_216, "Memory a queue's backlog may take before the rest of it stays on disk.", read="size", ge=65_536
+    )
     # parity: RabbitMQ 3.x counts on from an x-death header the client sent, 4.x does not
     trust_client_x_death: bool = option(True, "Continue x-death headers of messages that clients publish.")
 
@@ -86,6 +89,12 @@ class Settings(BrokerSettings):
         15_672, "HTTP port; 0 takes a free one, none listens on none.", ge=0, le=65_535
     )
     data_dir: Path = option(Path("data"), "Folder for all that outlives a restart.")
+    durability: Literal["full", "normal", "off"] = option(
+        "full", "What a confirm means: on the disk (full), or safe from a crash of the broker alone (normal, off)."
+    )
+    disk_free_limit: int = option(
+        52_428_800, "Free disk space below which publishers are blocked, in bytes; 0 sets no limit.", read="size", ge=0
+    )
     memory: bool = option(False, "Keep everything in memory; nothing is written to disk.")
     log_level: Literal["debug", "info", "warning", "error"] = option("info", "Least level that is logged.")
     unix_socket: Path | None = option(None, "Path of a unix socket to listen on as well.")

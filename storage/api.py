@@ -1,8 +1,8 @@
 """The store's port: all that the broker knows of storage.
 
-What changed since the last commit travels as one `Work`, and `commit` makes it durable as one transaction: after it returns, all of it
-survives a power cut; if it raises, none of it has happened. Messages are opaque here: packed together in batches by the broker, never changed,
-deleted as a whole. What was settled of a batch is kept apart, as a bitmap. One contract suite runs over every store.
+What changed since the last commit travels as one `Work`, and `commit` makes it durable as one transaction: after it
+returns, all of it survives a power cut; if it raises, none of it has happened. Messages are opaque here: packed together
+in batches by the broker, never changed, deleted as a whole. What was settled of a batch is kept apart, as a bitmap.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ class StorageError(Exception):
 class Record:
     """A durable thing that is not a message: kind, name and value, opaque to the store but for the name.
 
-    ``kind`` is one of vhost, user, permission, topic_permission, exchange, queue, binding, policy, operator_policy, parameter,
-    global_parameter, limit. ``key`` is unique within its kind. ``value`` is JSON.
+    ``kind`` is one of vhost, user, permission, topic_permission, exchange, queue, binding, policy, operator_policy,
+    parameter, global_parameter, limit. ``key`` is unique within its kind. ``value`` is JSON.
     """
 
     kind: str
@@ -63,7 +63,8 @@ class Work:
     removed_batches: list[int] = field(default_factory=list)
     #: (batch_id, bitmap) of batches that are settled in part.
     settled: list[tuple[int, bytes]] = field(default_factory=list)
-    #: (queue_id, next_position, delivered_position): positions are never reused, and what was delivered is known after a crash.
+    #: (queue_id, next_position, delivered_position): positions are never reused, and what was delivered is known after
+    #: a crash.
     marks: list[tuple[int, int, int]] = field(default_factory=list)
     #: (queue_id, position, count) of messages that were delivered and came back; count 0 removes the entry.
     attempts: list[tuple[int, int, int]] = field(default_factory=list)

@@ -111,6 +111,58 @@ class MemoryWatch:
         self._timer = self._clock.call_later(self._interval_ms, self._tick)
 
 
+class DiskWatch:
+    """Raises the disk alarm while the data folder's disk is short of space, or while writing to it fails."""
+
+    def __init__(
+        self,
+        alarms: Alarms,
+        clock: Clock,
+        limit_bytes: int,
+        folder: Path,
+        *,
+        interval_ms: int = CHECK_INTERVAL_MS,
+        read_free: Callable[[Path], int] | None = None,
+    ) -> None:
+        self._alarms = alarms
+        self._clock = clock
+        self._limit_bytes = limit_bytes
+        self._folder = folder
+        self._interval_ms = interval_ms
+        self._read_free = read_free or free_bytes
+        self._is_failing = False
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        self.check()
+        self._timer = self._clock.call_later(self._interval_ms, self.start)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def failing(self, is_failing: bool) -> None:
+        """Writes fail, or succeed again."""
+        self._is_failing = is_failing
+        self.check()
+
+    def check(self) -> None:
+        if self._is_failing or self._read_free(self._folder) < self._limit_bytes:
+            self._alarms.raise_(DISK)
+        else:
+            self._alarms.clear(DISK)
+
+
+def free_bytes(folder: Path) -> int:
+    """Space that this process may still use on the folder's disk."""
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return 0
+    return status.f_bavail * status.f_frsize
+
+
 def memory_limit(watermark: float, available_bytes: int) -> int:
     """The limit in bytes: up to 1 a fraction of what there is, above 1 bytes, but never more than there is."""
     return int(available_bytes * watermark) if watermark <= 1 else min(int(watermark), available_bytes)

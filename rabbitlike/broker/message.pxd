@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-cdef int READY
+cdef int READY, UNLOGGED
 
 
 @cython.final
@@ -18,3 +18,6 @@ cdef class Message:
     cdef public int priority
     cdef public bint persistent
     cdef public int state
+    cdef public int logged
+    cdef public int index
+    cdef public object batch

@@ -4,7 +4,12 @@ The octets (address, properties, body) are shared by all queues the message went
 and state belong to this queue alone, which is why each queue has a Message of its own.
 """
 
-from rabbitlike.broker.states import READY
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.states import READY, UNLOGGED
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.log import StoredBatch
 
 
 class Message:
@@ -13,8 +18,11 @@ class Message:
     __slots__ = (
         "address",
         "attempts",
+        "batch",
         "body",
         "expires_at_ms",
+        "index",
+        "logged",
         "persistent",
         "position",
         "priority",
@@ -42,6 +50,10 @@ class Message:
         #: How often it was delivered and came back.
         self.attempts = 0
         self.state = READY
+        self.logged = UNLOGGED
+        #: The batch it is stored in and its place there, once it is written.
+        self.batch: StoredBatch | None = None
+        self.index = 0
 
 
 def make_address(exchange: str, routing_key: str) -> bytes:

@@ -8,3 +8,10 @@ READY = 0
 UNACKED = 1
 #: Settled in the middle of the line, to be skipped when its turn comes.
 GONE = 2
+#: On disk only, in a page; another object stands for it when the page is read.
+PAGED = 3
+
+#: Whether the store has, or is to have, the message. SETTLED: it was to, but need not any more.
+UNLOGGED = 0
+LOGGED = 1
+SETTLED = 2

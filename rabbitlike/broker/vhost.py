@@ -16,6 +16,7 @@ from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.message import Message, routing_key_of
 from rabbitlike.broker.queues.arguments import QueueSettings, check_equivalent, check_server_named, parse
 from rabbitlike.broker.queues.dead_letter import original_keys
+from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked
 from rabbitlike.protocol.properties import Properties
@@ -146,6 +147,7 @@ class Vhost:
         )
         exchange.check_arguments()
         self.exchanges[name] = exchange
+        self.broker.topology.add_exchange(exchange)
         self._changed()
         return exchange
 
@@ -212,6 +214,31 @@ class Vhost:
             settings = parse(
                 arguments, queue=name, vhost=self.name, durable=durable, exclusive=exclusive, auto_delete=auto_delete
             )
+        log = self.broker.make_log(settings, is_durable=True) if durable else None
+        queue = self._add_queue(name, durable, auto_delete, holder, arguments, settings, log)
+        self.broker.topology.add_queue(queue)
+        return queue
+
+    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int) -> None:
+        """A durable queue from before the restart, as it was; its messages are recovered by its log's number."""
+        settings = _PLAIN
+        if arguments:
+            settings = parse(
+                arguments, queue=name, vhost=self.name, durable=True, exclusive=False, auto_delete=auto_delete
+            )
+        log = self.broker.make_log(settings, is_durable=True, queue_id=queue_id)
+        self._add_queue(name, True, auto_delete, None, arguments, settings, log)
+
+    def _add_queue(
+        self,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        holder: object | None,
+        arguments: Table,
+        settings: QueueSettings,
+        log: Log | None,
+    ) -> Queue:
         queue = Queue(
             name,
             self,
@@ -220,6 +247,7 @@ class Vhost:
             owner=holder,
             arguments=arguments,
             settings=settings,
+            log=log,
         )
         self.queues[name] = queue
         if holder is not None:
@@ -237,6 +265,7 @@ class Vhost:
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
         count = queue.message_count
         del self.queues[queue.name]
+        self.broker.topology.remove_queue(queue)
         if queue.owner is not None:
             self._disown(queue)
         self._changed()
@@ -278,6 +307,7 @@ class Vhost:
         if not exchange.add(binding):
             return
         self._incoming.setdefault(destination, {})[binding] = None
+        self.broker.topology.add_binding(self.name, exchange, binding)
         self._changed()
         exchange.bound(binding, self._replay)
 
@@ -303,7 +333,8 @@ class Vhost:
             self._remove_exchanges([exchange])
 
     def _forget(self, binding: Binding) -> None:
-        """Take a binding that its source has dropped out of the index by destination."""
+        """Take a binding that its source has dropped out of the index by destination, and out of the store."""
+        self.broker.topology.remove_binding(self.name, self.exchanges[binding.source], binding)
         incoming = self._incoming[binding.destination]
         del incoming[binding]
         if not incoming:
@@ -315,6 +346,7 @@ class Vhost:
         for binding in self._incoming.pop(destination, ()):
             source = self.exchanges[binding.source]
             source.remove(binding)
+            self.broker.topology.remove_binding(self.name, source, binding)
             if source.auto_delete and not source.is_used:
                 idle.append(source)
         return idle
@@ -327,6 +359,7 @@ class Vhost:
                 self._forget(binding)
             doomed += self._release(exchange)
             del self.exchanges[exchange.name]
+            self.broker.topology.remove_exchange(exchange)
             self._changed()
 
     def _replay(self, destination: Destination, message: Message) -> None:

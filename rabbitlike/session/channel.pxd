@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
@@ -22,6 +23,7 @@ cdef class Target:
     cdef public int64_t generation
     cdef public bint is_plain
     cdef public bint is_reply
+    cdef public bint is_stored
     cdef public bint is_topic_checked
     cdef public list queues
     cdef public object reply
@@ -33,6 +35,7 @@ cdef class Channel(Content):
     cdef readonly Turn turn
     cdef readonly Outlet outlet
     cdef readonly Unacked unacked
+    cdef readonly Journal journal
     cdef public dict consumers
     cdef public int prefetch_count
     cdef public str last_queue
@@ -51,10 +54,10 @@ cdef class Channel(Content):
     cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
     cdef object on_address(self)
     cdef object on_properties(self)
-    @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint)
+    @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t)
     cdef object on_publish(self, bytes body)
     @cython.locals(is_due=bint)
-    cdef object _published(self, bint accepted)
+    cdef object _published(self, bint accepted, int64_t number)
     cdef bint _needs_care(self) except -1
     @cython.locals(target=Target)
     cdef Target _find_target(self)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
+from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
@@ -51,7 +52,17 @@ NO_ROUTE_TEXT = b"\x08NO_ROUTE"
 class Target:
     """Where publishes to one exchange and routing key go: found, with all checks, once per generation."""
 
-    __slots__ = ("exchange", "generation", "is_plain", "is_reply", "is_topic_checked", "queues", "reply", "routing_key")
+    __slots__ = (
+        "exchange",
+        "generation",
+        "is_plain",
+        "is_reply",
+        "is_stored",
+        "is_topic_checked",
+        "queues",
+        "reply",
+        "routing_key",
+    )
 
     def __init__(self, exchange: "Exchange", routing_key: str, generation: int) -> None:
         self.exchange = exchange
@@ -60,11 +71,17 @@ class Target:
         #: The queues are the same for every message, whatever its properties.
         self.is_plain = True
         self.queues: list[Queue] = []
+        #: Persistent messages are stored by at least one of them.
+        self.is_stored = False
         #: A direct reply, and the requester that it goes to if there still is one.
         self.is_reply = False
         #: The user's permission for this exchange depends on the routing key.
         self.is_topic_checked = False
         self.reply: Requester | None = None
+
+
+def is_stored(queues: list[Queue]) -> bool:
+    return any(queue.durable for queue in queues)
 
 
 class Channel(Content):
@@ -79,6 +96,7 @@ class Channel(Content):
         "confirms",
         "connection",
         "consumers",
+        "journal",
         "last_queue",
         "outlet",
         "prefetch_count",
@@ -98,6 +116,7 @@ class Channel(Content):
         self.vhost = vhost
         self.turn: Turn = connection.broker.turn
         self.outlet: Outlet = connection.outlet
+        self.journal: Journal | None = connection.broker.journal
         self.unacked = Unacked()
         self.consumers: dict[str, Consumer] = {}
         #: What basic.qos set for consumers to come.
@@ -148,6 +167,9 @@ class Channel(Content):
             return
         properties = self.properties
         accepted = True
+        number = 0
+        if properties.persistent and target.is_stored and self.journal is not None:
+            number = self.journal.number
         for queue in target.queues:
             message = Message(
                 self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
@@ -156,13 +178,16 @@ class Channel(Content):
                 accepted = False
         if not target.queues and self.bits & MANDATORY:
             self._return(self.address, properties.raw, body)
-        self._published(accepted)
+        self._published(accepted, number)
 
-    def _published(self, accepted: bool) -> None:
+    def _published(self, accepted: bool, number: int) -> None:
+        """``number`` is the commit that this publish is safe with; 0: it need not wait."""
         self.publish_count += 1
         if self.confirms is not None:
-            is_due = self.confirms.accept(0) if accepted else self.confirms.refuse()
-            if is_due and not self._answers_due:
+            is_due = self.confirms.accept(number) if accepted else self.confirms.refuse()
+            if not is_due:
+                self.connection.await_commit()
+            elif not self._answers_due:
                 self._answers_due = True
                 self.connection.answer_later(self)
         if self.turn.alarmed:
@@ -201,6 +226,7 @@ class Channel(Content):
             target.is_topic_checked = True
         elif cacheable(exchange, self.vhost.exchanges):
             target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
+            target.is_stored = is_stored(target.queues)
         else:
             target.is_plain = False
         if len(self._targets) >= TARGETS_KEPT:
@@ -248,7 +274,10 @@ class Channel(Content):
             if self.turn.alarmed:
                 self.connection.block()
         else:
-            self._published(self.deposit(publication))
+            number = 0
+            if properties.persistent and self.journal is not None and is_stored(queues):
+                number = self.journal.number
+            self._published(self.deposit(publication), number)
 
     def deposit(self, publication: Publication) -> bool:
         """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
@@ -284,11 +313,26 @@ class Channel(Content):
             requester.deliver(self.address, properties.raw, body)
         elif self.bits & MANDATORY:
             self._return(self.address, properties.raw, body)
-        self._published(True)
+        self._published(True, 0)
 
     def _return(self, address: bytes, properties: bytes, body: bytes) -> None:
         self.outlet.put_return(self.number, NO_ROUTE, NO_ROUTE_TEXT, address, properties, body, self.outlet.payload_max)
         self.outlet.mark()
+
+    def committed(self, number: int) -> bool:
+        """Commit ``number`` is done. Is there no confirm left that waits for one?"""
+        if self.confirms is None:
+            return True
+        if self.confirms.commit(number) and not self._answers_due:
+            self._answers_due = True
+            self.connection.answer_later(self)
+        return not self.confirms.is_waiting
+
+    def commit_failed(self) -> None:
+        """What waits for a commit is refused: it may be stored yet, but nobody can promise it."""
+        if self.confirms is not None and self.confirms.fail() and not self._answers_due:
+            self._answers_due = True
+            self.connection.answer_later(self)
 
     def write_answers(self) -> None:
         """Put the confirms that are due. Called once per flush, after the returns they must not overtake."""
@@ -358,8 +402,11 @@ class Channel(Content):
             if consumer.parked:
                 consumer.queue.wake(consumer)
 
-    def commit(self) -> None:
-        """tx.commit: all that was held back happens now. parity: publishes first, settles second."""
+    def commit(self) -> bool:
+        """tx.commit: all that was held back happens now. parity: publishes first, settles second.
+
+        All of it is in one commit of the store, since it is in one turn. Must the answer wait for that?
+        """
         transaction = self.transaction
         if transaction is None:
             raise precondition_failed("channel is not transactional")
@@ -372,6 +419,7 @@ class Channel(Content):
         for delivery, settle in transaction.settles:
             self._settle([delivery], settle)
         self.transaction = Transaction()
+        return self.journal is not None and transaction.is_stored()
 
     def rollback(self) -> None:
         if self.transaction is None:

@@ -58,6 +58,18 @@ class Confirms:
         self.committed = batch
         return bool(self._runs) and self._runs[0].batch <= batch
 
+    def fail(self) -> bool:
+        """No commit is to be counted on: refuse all that waits for one. Is there an answer to send now?"""
+        for run in self._runs:
+            run.refused = True
+            run.batch = 0
+        return bool(self._runs)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Does any publish wait for a commit?"""
+        return bool(self._runs)
+
     @property
     def unanswered(self) -> int:
         return self.published - self._answered

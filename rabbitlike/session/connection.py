@@ -106,6 +106,7 @@ class Connection(FrameReader):
         super().__init__()
         self.broker = broker
         self.settings = broker.settings
+        self.journal = broker.journal
         self.wire = wire
         self.peer = peer
         self.name = str(peer)
@@ -137,6 +138,9 @@ class Connection(FrameReader):
         self._answering: list[Channel] = []
         #: Channel numbers that were open once and are not now.
         self._used_numbers: set[int] = set()
+        #: Answers stay here until this commit is done; 0: they go at once.
+        self._hold_until = 0
+        self._is_hanging_up = False
         broker.connections.add(self)
 
     @property
@@ -196,7 +200,11 @@ class Connection(FrameReader):
         if handler is None:
             raise command_invalid("unimplemented method")
         assert isinstance(channel, Channel)
+        recorded = self.journal.recorded if self.journal is not None else 0
         handler(channel, method)
+        if self.journal is not None and self.journal.recorded != recorded:
+            # Something durable was declared or deleted: the client hears so when it is.
+            self.hold_answers()
         if self.outlet.size > UNREAD_ANSWERS:
             # A few octets can ask for megabytes: no more of them before these are on their way.
             self.is_stalled = True
@@ -278,6 +286,8 @@ class Connection(FrameReader):
 
     def flush(self) -> None:
         """Hand everything to the socket. Called by the turn, once, after all queues were pumped."""
+        if self._is_holding:
+            return
         outlet = self.outlet
         outlet.flushed()
         if self._answering:
@@ -307,6 +317,35 @@ class Connection(FrameReader):
             self._handle(data, len(data))
         if not self.is_stalled:
             self.let_go("unread")
+
+    def hold_answers(self) -> None:
+        """What was answered just now, and what follows it, goes out when the present commit is done."""
+        if self.journal is not None:
+            self._hold_until = self.journal.number
+            self.await_commit()
+
+    def await_commit(self) -> None:
+        self.broker.waiting[self] = None
+
+    @property
+    def _is_holding(self) -> bool:
+        return self.journal is not None and self._hold_until > self.journal.committed
+
+    def committed(self, number: int) -> bool:
+        is_done = True
+        for channel in self.open_channels():
+            is_done = channel.committed(number) and is_done
+        if 0 < self._hold_until <= number:
+            self._hold_until = 0
+            # Held back, it stayed marked: nobody but us flushes it now.
+            self.broker.turn.mark(self)
+        if self._is_hanging_up and not self._is_holding:
+            self.broker.turn.later(self._hang_up)
+        return is_done and self._hold_until == 0
+
+    def commit_failed(self) -> None:
+        for channel in self.open_channels():
+            channel.commit_failed()
 
     def pause_delivery(self) -> None:
         """The socket does not take more."""
@@ -464,6 +503,10 @@ class Connection(FrameReader):
         self.broker.turn.later(self._hang_up)
 
     def _hang_up(self) -> None:
+        if self._is_holding:
+            self._is_hanging_up = True
+            return
+        self._is_hanging_up = False
         self.flush()
         self.wire.close()
 
@@ -495,3 +538,5 @@ class Connection(FrameReader):
         if self.vhost is not None:
             self.vhost.remove_owner(self)
         self.broker.connections.discard(self)
+        if self._hold_until == 0:
+            self.broker.waiting.pop(self, None)

@@ -51,3 +51,11 @@ class Transaction:
                 counts[queue] = counts.get(queue, 0) + 1
                 sizes[queue] = sizes.get(queue, 0) + len(publication.body)
         return all(queue.has_room(count, sizes[queue]) for queue, count in counts.items())
+
+    def is_stored(self) -> bool:
+        """Does any of it concern what is durable?"""
+        return any(
+            publication.persistent and queue.durable
+            for publication in self.publications
+            for queue in publication.queues
+        ) or any(delivery.message.persistent and delivery.queue.durable for delivery, _ in self.settles)

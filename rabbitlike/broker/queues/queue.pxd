@@ -4,10 +4,11 @@ from libc.stdint cimport int64_t
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Pumped, Subscriber
 from rabbitlike.broker.queues.consumers cimport Consumers
+from rabbitlike.broker.queues.log cimport Log
 from rabbitlike.broker.queues.ready cimport Ready
 from rabbitlike.broker.turn cimport Turn
 
-cdef int GONE, READY, UNACKED
+cdef int GONE, LOGGED, READY, UNACKED
 cdef int64_t STALE_EXPIRIES
 
 
@@ -33,6 +34,9 @@ cdef class Queue(Pumped):
     cdef readonly int64_t redeliver_count
     cdef readonly int64_t ack_count
     cdef int64_t _next_position
+    cdef int64_t _window_bytes
+    cdef Log _log
+    cdef object _paging
     cdef int64_t _ttl_ms
     cdef int64_t _max_length
     cdef int64_t _max_bytes
@@ -67,3 +71,6 @@ cdef class Queue(Pumped):
     cdef object _remember_expiry(self, Message message)
     cdef object _watch_expiry(self, int64_t expires_at_ms)
     cdef object _retire(self, Message message, object reason)
+    cdef object _end(self, Message message, object reason)
+    @cython.locals(log=Log)
+    cdef object _keep(self, Message message)

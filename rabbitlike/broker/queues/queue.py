@@ -15,8 +15,10 @@ from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
 from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.queues.log import Log, Page
+from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.ready import Ready
-from rabbitlike.broker.states import GONE, READY, UNACKED
+from rabbitlike.broker.states import GONE, LOGGED, READY, UNACKED
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol.errors import access_refused
@@ -38,13 +40,16 @@ class Queue(Pumped):
         "_expiries",
         "_expiry_at_ms",
         "_expiry_timer",
+        "_log",
         "_max_bytes",
         "_max_length",
         "_next_position",
+        "_paging",
         "_rejects",
         "_simple",
         "_sparing",
         "_ttl_ms",
+        "_window_bytes",
         "ack_count",
         "arguments",
         "auto_delete",
@@ -77,6 +82,7 @@ class Queue(Pumped):
         owner: object | None,
         arguments: Table,
         settings: QueueSettings,
+        log: Log | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -88,7 +94,11 @@ class Queue(Pumped):
         self.arguments = arguments
         self.turn: Turn = vhost.broker.turn
         self.deleted = False
-        self.ready = Ready(settings.levels, settings.default_priority)
+        #: What the store has of it; None for a queue that nothing is stored of.
+        self._log = log
+        self._paging = Paging(self, vhost.broker)
+        self._window_bytes = self._paging.window_bytes
+        self.ready = Ready(settings.levels, settings.default_priority, self._paging.load)
         self.consumers = Consumers(settings.single_active_consumer)
         self.exclusive_consumer: Subscriber | None = None
         self.had_consumer = False
@@ -97,7 +107,7 @@ class Queue(Pumped):
         self._next_position = 1
         #: Messages that expire at a time of their own, by time; those of the queue's TTL expire in order and need no
         #: entry.
-        self._expiries: list[tuple[int, int, Message]] = []
+        self._expiries: list[tuple[int, int, Message | Page]] = []
         self._expiry_at_ms = 0
         self._expiry_timer: Timer | None = None
         self._expires_timer: Timer | None = None
@@ -138,6 +148,8 @@ class Queue(Pumped):
             self._next_position += 1
             self.ready.push(message)
             self.publish_count += 1
+            if self._log is not None or self.ready.memory_bytes > self._window_bytes:
+                self._keep(message)
             if not self.touched:
                 self.turn.touch(self)
             return True
@@ -159,6 +171,8 @@ class Queue(Pumped):
         self._next_position += 1
         self.ready.push(message)
         self.publish_count += 1
+        if self._log is not None or self.ready.memory_bytes > self._window_bytes:
+            self._keep(message)
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             if message.expires_at_ms <= self.turn.now_ms:
@@ -169,6 +183,17 @@ class Queue(Pumped):
             self.pump()
             self._trim()
         return True
+
+    def _keep(self, message: Message) -> None:
+        """Give the message to the store if it is to outlive us, or if there is no room for it in memory."""
+        log = self._log
+        if log is not None:
+            if log.spill_from != 0 and not self.ready.is_spilling:
+                log.spill_from = 0
+            if (message.persistent and self.durable) or log.spill_from != 0:
+                log.add(message)
+        if self.ready.memory_bytes > self._window_bytes and (log is None or log.spill_from == 0):
+            self._log = self._paging.spill(log, self._next_position)
 
     def _deliver_or_expire(self, message: Message) -> None:
         """parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone."""
@@ -237,6 +262,8 @@ class Queue(Pumped):
             self.deliver_count += 1
             if message.attempts > 0:
                 self.redeliver_count += 1
+            if message.logged == LOGGED and self._log is not None:
+                self._log.delivered(message)
             return message
 
     # An end for each
@@ -245,13 +272,15 @@ class Queue(Pumped):
         self.unacked_count -= 1
         self.unacked_bytes -= len(message.body)
         self.ack_count += 1
+        if message.logged == LOGGED and self._log is not None:
+            self._log.settle(message)
 
     def reject(self, message: Message) -> None:
         """The consumer wants it neither done nor back: it is dead."""
         self.unacked_count -= 1
         self.unacked_bytes -= len(message.body)
         if not self.deleted:
-            bury(self, message, Reason.REJECTED)
+            self._end(message, Reason.REJECTED)
 
     def requeue(self, message: Message) -> None:
         """Back to where it stood, marked as delivered before."""
@@ -261,12 +290,14 @@ class Queue(Pumped):
             return
         message.attempts += 1
         if 0 <= self._delivery_limit < message.attempts:
-            bury(self, message, Reason.DELIVERY_LIMIT)
+            self._end(message, Reason.DELIVERY_LIMIT)
             return
         if 0 < message.expires_at_ms <= self.turn.now_ms:
             self._retire(message, Reason.EXPIRED)
             return
         self.ready.push_back(message)
+        if message.logged == LOGGED and self._log is not None:
+            self._log.returned(message)
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             self._remember_expiry(message)
@@ -276,6 +307,8 @@ class Queue(Pumped):
     def purge(self) -> int:
         """Drop all that is ready; how many that were."""
         count = self.ready.count
+        if self._log is not None and not self.deleted:
+            self._log.purge(self.ready.in_memory(), self.ready.pages())
         self.ready.clear()
         self._expiries.clear()
         return count
@@ -283,6 +316,8 @@ class Queue(Pumped):
     def delete(self) -> None:
         """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
         self.deleted = True
+        if self._log is not None:
+            self._log.delete()
         for timer in (self._expiry_timer, self._expires_timer):
             if timer is not None:
                 timer.cancel()
@@ -341,7 +376,9 @@ class Queue(Pumped):
         if self._ttl_ms < 0 or message.expires_at_ms != message.published_at_ms + self._ttl_ms:
             if len(self._expiries) > 2 * self.ready.count + STALE_EXPIRIES:
                 # Most entries are of messages consumed long before they were due.
-                self._expiries = [entry for entry in self._expiries if entry[2].state == READY]
+                self._expiries = [
+                    entry for entry in self._expiries if isinstance(entry[2], Page) or entry[2].state == READY
+                ]
                 heapify(self._expiries)
             heappush(self._expiries, (message.expires_at_ms, message.position, message))
         self._watch_expiry(message.expires_at_ms)
@@ -362,7 +399,9 @@ class Queue(Pumped):
         expiries = self._expiries
         while expiries and expiries[0][0] <= now_ms:
             message = heappop(expiries)[2]
-            if message.state == READY:
+            if isinstance(message, Page):
+                self._expire_page(message, now_ms)
+            elif message.state == READY:
                 self.ready.remove(message)
                 self._retire(message, Reason.EXPIRED)
         due_ms = expiries[0][0] if expiries else 0
@@ -387,4 +426,43 @@ class Queue(Pumped):
     def _retire(self, message: Message, reason: Reason) -> None:
         """A ready message, out of the line already, comes to its end without having been delivered."""
         message.state = GONE
+        self._end(message, reason)
+
+    def _end(self, message: Message, reason: Reason) -> None:
+        """The queue is done with a message: the store may forget it, and a dead letter may go out, in the same
+        commit."""
+        if message.logged == LOGGED and self._log is not None:
+            self._log.settle(message)
         bury(self, message, reason)
+
+    # Beyond memory
+
+    def remember_page_expiry(self, page: Page) -> None:
+        """Messages that are on disk only expire in time, too."""
+        if page.expires_at_ms:
+            heappush(self._expiries, (page.expires_at_ms, page.first_position, page))
+            self._watch_expiry(page.expires_at_ms)
+
+    def remember_expiry(self, message: Message) -> None:
+        self._remember_expiry(message)
+
+    def _expire_page(self, page: Page, now_ms: int) -> None:
+        if not page.is_out:
+            return
+        expired, page.expires_at_ms = self._paging.expired(page, now_ms)
+        self.ready.shrink_page(page, len(expired), sum(len(message.body) for message in expired))
+        for message in expired:
+            self._retire(message, Reason.EXPIRED)
+        self.remember_page_expiry(page)
+
+    @property
+    def log(self) -> Log | None:
+        return self._log
+
+    @property
+    def paging(self) -> Paging:
+        return self._paging
+
+    def start_at(self, next_position: int) -> None:
+        """Recovery: positions go on behind those of the last run."""
+        self._next_position = next_position

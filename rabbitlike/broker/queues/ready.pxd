@@ -3,48 +3,75 @@ from libc.stdint cimport int64_t
 
 from rabbitlike.broker.message cimport Message
 
-cdef int GONE, READY
-cdef int64_t SMALLEST_RING, KEPT_RING
+cdef int GONE, PAGED, READY
+cdef int64_t SMALLEST_RING, KEPT_RING, MESSAGE_COST
 
 
 @cython.final
-cdef class Level:
-    cdef list ring
+cdef class Ring:
+    cdef list slots
     cdef int64_t mask
     cdef int64_t head
     cdef int64_t tail
-    cdef list returned
 
     cdef inline object push(self, Message message)
     @cython.locals(message=Message)
     cpdef Message first(self)
     @cython.locals(message=Message, at=int64_t)
-    cdef Message pop(self)
-    @cython.locals(message=Message)
-    cdef object _skip_gone(self)
+    cpdef Message pop(self)
+    cpdef list messages(self)
     cdef object _grow(self)
+
+
+@cython.final
+cdef class Level:
+    cdef public Ring ring
+    cdef public list returned
+    cdef public bint is_spilling
+    cdef public object pages
+    cdef public Ring tail
+
+    cdef object push(self, Message message)
+    @cython.locals(message=Message)
+    cpdef Message first(self)
+    @cython.locals(message=Message)
+    cdef Message pop(self)
 
 
 @cython.final
 cdef class Ready:
     cdef int _levels
     cdef int _default_priority
+    cdef object _load
+    cdef bint _is_spilling
     cdef Level _bottom
     cdef dict _others
     cdef readonly int64_t count
     cdef readonly int64_t body_bytes
+    cdef readonly int64_t memory_bytes
+    cdef readonly int64_t page_count
 
     cdef object push(self, Message message)
-    @cython.locals(level=Level)
     cdef object push_back(self, Message message)
     @cython.locals(message=Message)
     cdef Message pop(self)
-    cdef object remove(self, Message message)
+    cpdef object remove(self, Message message)
     cpdef list heads(self)
+    cpdef list in_memory(self)
     cpdef object clear(self)
-    cdef int _level_number(self, int priority)
-    @cython.locals(level=Level, number=int)
-    cdef Level _level(self, Message message)
+    @cython.locals(level=Level, tail=Ring, message=Message)
+    cpdef bint page_out(self, object page) except -1
+    cpdef int level_number(self, int priority)
+    cdef object _add_page(self, Level level, object page)
+    cdef object _came(self, Message message)
+    @cython.locals(level=Level)
+    cdef Level _level(self, int number)
+    @cython.locals(message=Message)
+    cdef Message _pop_level(self, Level level)
+    @cython.locals(message=Message)
+    cdef Message _first(self, Level level)
+    @cython.locals(message=Message)
+    cdef bint _read_on(self, Level level)
     @cython.locals(message=Message, level=Level)
     cdef Message _pop_higher(self)
     cpdef list _in_order(self)

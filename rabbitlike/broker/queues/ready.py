@@ -3,43 +3,100 @@
 Each level is a ring that only grows at its end, beside a small heap of messages that came back and go before the ring
 by position. So a requeued message stands where it stood, and nothing ever scans or shifts a backlog. A message settled
 in the middle of the line (expired) is marked GONE, leaves the counts at once and the ring when its turn comes.
+
+When a backlog is larger than its window, new messages gather in a second ring, the tail, which leaves memory page by
+page as it is written; between ring and tail stand the pages. Order: returned and ring, pages, tail.
 """
 
+from collections import deque
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.states import GONE, READY
+from rabbitlike.broker.queues.log import Page
+from rabbitlike.broker.states import GONE, PAGED, READY
 
 SMALLEST_RING = 16
 #: An empty ring larger than this goes back to the allocator.
 KEPT_RING = 65536
+#: What a message costs beside its body, roughly.
+MESSAGE_COST = 300
+
+
+class Ring:
+    """Messages in the order they came; a circle that doubles when it is full."""
+
+    __slots__ = ("head", "mask", "slots", "tail")
+
+    def __init__(self) -> None:
+        self.slots: list[Message | None] = [None] * SMALLEST_RING
+        self.mask = SMALLEST_RING - 1
+        self.head = 0
+        self.tail = 0
+
+    def push(self, message: Message) -> None:
+        if self.tail - self.head > self.mask:
+            self._grow()
+        self.slots[self.tail & self.mask] = message
+        self.tail += 1
+
+    def first(self) -> Message | None:
+        """The next to go, left where it is."""
+        while self.head < self.tail:
+            message = self.slots[self.head & self.mask]
+            if message is not None and message.state != GONE:
+                return message
+            self.slots[self.head & self.mask] = None
+            self.head += 1
+        return None
+
+    def pop(self) -> Message | None:
+        while self.head < self.tail:
+            at = self.head & self.mask
+            message = self.slots[at]
+            self.slots[at] = None
+            self.head += 1
+            if message is not None and message.state != GONE:
+                return message
+        if self.mask >= KEPT_RING:
+            self.slots = [None] * SMALLEST_RING
+            self.mask = SMALLEST_RING - 1
+            self.head = 0
+            self.tail = 0
+        return None
+
+    def messages(self) -> list[Message]:
+        found = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
+        return [message for message in found if message is not None and message.state != GONE]
+
+    def _grow(self) -> None:
+        messages = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
+        self.slots = messages + [None] * len(messages)
+        self.mask = len(self.slots) - 1
+        self.head = 0
+        self.tail = len(messages)
 
 
 class Level:
     """The ready messages of one priority."""
 
-    __slots__ = ("head", "mask", "returned", "ring", "tail")
+    __slots__ = ("is_spilling", "pages", "returned", "ring", "tail")
 
-    def __init__(self) -> None:
-        self.ring: list[Message | None] = [None] * SMALLEST_RING
-        self.mask = SMALLEST_RING - 1
-        self.head = 0
-        self.tail = 0
+    def __init__(self, is_spilling: bool) -> None:
+        self.ring = Ring()
         self.returned: list[tuple[int, Message]] = []
+        #: New messages go to the tail, from where they may leave memory.
+        self.is_spilling = is_spilling
+        self.pages: deque[Page] | None = None
+        self.tail: Ring | None = None
 
     def push(self, message: Message) -> None:
-        if self.tail - self.head > self.mask:
-            self._grow()
-        self.ring[self.tail & self.mask] = message
-        self.tail += 1
-
-    def first(self) -> Message | None:
-        """The next to go, left where it is."""
-        self._skip_gone()
-        message = self.ring[self.head & self.mask] if self.head < self.tail else None
-        if self.returned and (message is None or self.returned[0][0] < message.position):
-            return self.returned[0][1]
-        return message
+        if self.is_spilling:
+            if self.tail is None:
+                self.tail = Ring()
+            self.tail.push(message)
+        else:
+            self.ring.push(message)
 
     def pop(self) -> Message | None:
         if self.returned:
@@ -47,78 +104,69 @@ class Level:
             if message is not None and self.returned and self.returned[0][1] is message:
                 heappop(self.returned)
                 return message
-        while self.head < self.tail:
-            at = self.head & self.mask
-            message = self.ring[at]
-            self.ring[at] = None
-            self.head += 1
-            if message is not None and message.state != GONE:
-                return message
-        if self.mask >= KEPT_RING:
-            self.ring = [None] * SMALLEST_RING
-            self.mask = SMALLEST_RING - 1
-            self.head = 0
-            self.tail = 0
-        return None
+        return self.ring.pop()
 
-    def messages(self) -> list[Message]:
-        """All of them in order; for looking, not for serving."""
-        ring = [self.ring[at & self.mask] for at in range(self.head, self.tail)]
-        live = [message for message in ring if message is not None and message.state != GONE]
-        live += [message for _, message in self.returned if message.state != GONE]
-        live.sort(key=lambda message: message.position)
-        return live
-
-    def _skip_gone(self) -> None:
+    def first(self) -> Message | None:
+        """The next to go of what is in memory, left where it is."""
         while self.returned and self.returned[0][1].state == GONE:
             heappop(self.returned)
-        while self.head < self.tail:
-            message = self.ring[self.head & self.mask]
-            if message is not None and message.state != GONE:
-                return
-            self.ring[self.head & self.mask] = None
-            self.head += 1
+        message = self.ring.first()
+        if self.returned and (message is None or self.returned[0][0] < message.position):
+            return self.returned[0][1]
+        return message
 
-    def _grow(self) -> None:
-        messages = [self.ring[at & self.mask] for at in range(self.head, self.tail)]
-        self.ring = messages + [None] * len(messages)
-        self.mask = len(self.ring) - 1
-        self.head = 0
-        self.tail = len(messages)
+    def turn_to_tail(self) -> bool:
+        """The ring is used up and no page is left: the tail is the ring now. Is there one?"""
+        self.is_spilling = False
+        if self.tail is None:
+            return False
+        self.ring = self.tail
+        self.tail = None
+        return True
 
 
 class Ready:
-    """All ready messages of one queue."""
+    """All ready messages of one queue. ``load`` brings a page's messages back to memory."""
 
-    __slots__ = ("_bottom", "_default_priority", "_levels", "_others", "body_bytes", "count")
+    __slots__ = (
+        "_bottom",
+        "_default_priority",
+        "_is_spilling",
+        "_levels",
+        "_load",
+        "_others",
+        "body_bytes",
+        "count",
+        "memory_bytes",
+        "page_count",
+    )
 
-    def __init__(self, levels: int, default_priority: int) -> None:
+    def __init__(self, levels: int, default_priority: int, load: Callable[[Page], list[Message]]) -> None:
         self._levels = levels
         self._default_priority = min(default_priority, levels - 1)
-        #: Most queues never see but one priority: its level stands here, the rest in a dict made when a second one
-        #: comes.
-        self._bottom = Level()
+        self._load = load
+        self._is_spilling = False
+        #: Most queues never see but one priority: its level stands here, the rest in a dict made when a second comes.
+        self._bottom = Level(False)
         self._others: dict[int, Level] | None = None
         self.count = 0
         self.body_bytes = 0
+        #: What the messages in memory take there, and how many pages are not in memory.
+        self.memory_bytes = 0
+        self.page_count = 0
 
     def push(self, message: Message) -> None:
         """A new message, behind all of its level."""
         if message.priority <= 0 and self._default_priority == 0:
             self._bottom.push(message)
         else:
-            self._level(message).push(message)
-        message.state = READY
-        self.count += 1
-        self.body_bytes += len(message.body)
+            self._level(self.level_number(message.priority)).push(message)
+        self._came(message)
 
     def push_back(self, message: Message) -> None:
         """A message that was out, back to where it stood."""
-        level = self._level(message)
-        heappush(level.returned, (message.position, message))
-        message.state = READY
-        self.count += 1
-        self.body_bytes += len(message.body)
+        heappush(self._level(self.level_number(message.priority)).returned, (message.position, message))
+        self._came(message)
 
     def pop(self) -> Message | None:
         """The next message, or None when there is none."""
@@ -126,10 +174,11 @@ class Ready:
         if self._others is not None:
             message = self._pop_higher()
         if message is None:
-            message = self._bottom.pop()
+            message = self._pop_level(self._bottom)
         if message is not None:
             self.count -= 1
             self.body_bytes -= len(message.body)
+            self.memory_bytes -= MESSAGE_COST + len(message.body)
         return message
 
     def remove(self, message: Message) -> None:
@@ -137,45 +186,180 @@ class Ready:
         message.state = GONE
         self.count -= 1
         self.body_bytes -= len(message.body)
+        self.memory_bytes -= MESSAGE_COST + len(message.body)
 
     def heads(self) -> list[Message]:
         """The first message of each level that has one, highest level first."""
-        found = [level.first() for level in self._in_order()]
+        found = [self._first(level) for level in self._in_order()]
         return [message for message in found if message is not None]
 
     def messages(self) -> list[Message]:
         """All of them in the order they would go; for looking, not for serving."""
-        return [message for level in self._in_order() for message in level.messages()]
+        found = []
+        for level in self._in_order():
+            live = [message for _, message in level.returned if message.state != GONE] + level.ring.messages()
+            live.sort(key=lambda message: message.position)
+            for page in level.pages or ():
+                live += self._load(page)
+            if level.tail is not None:
+                live += level.tail.messages()
+            found += live
+        return found
+
+    def in_memory(self) -> list[Message]:
+        """Those that need no reading, in no order."""
+        found = []
+        for level in self._in_order():
+            found += [message for _, message in level.returned if message.state != GONE]
+            found += level.ring.messages()
+            if level.tail is not None:
+                found += level.tail.messages()
+        return found
+
+    def pages(self) -> list[Page]:
+        return [page for level in self._in_order() for page in level.pages or ()]
 
     def clear(self) -> None:
-        self._bottom = Level()
+        self._bottom = Level(False)
         self._others = None
+        self._is_spilling = False
         self.count = 0
         self.body_bytes = 0
+        self.memory_bytes = 0
+        self.page_count = 0
 
-    def _level_number(self, priority: int) -> int:
+    # Beyond the window
+
+    def gather(self) -> None:
+        """Bring everything into memory; it is little."""
+        for level in self._in_order():
+            while level.is_spilling and level.pages:
+                self._read_on(level)
+            if level.tail is not None:
+                for message in level.tail.messages():
+                    level.ring.push(message)
+                level.tail = None
+            level.is_spilling = False
+        self._is_spilling = False
+
+    def start_spilling(self) -> None:
+        """From now on what comes gathers behind what is here, to leave memory when it is written."""
+        self._is_spilling = True
+        for level in self._in_order():
+            level.is_spilling = True
+
+    @property
+    def is_spilling(self) -> bool:
+        return self._is_spilling
+
+    def page_out(self, page: Page) -> bool:
+        """What ``page`` holds was written: let it go from memory, if it still stands at the front of its level's
+        tail."""
+        level = self._level(page.level)
+        tail = level.tail
+        if not level.is_spilling or tail is None:
+            return False
+        message = tail.first()
+        if message is None or message.position != page.first_position:
+            return False
+        while message is not None and message.position <= page.last_position:
+            tail.pop()
+            message.state = PAGED
+            page.count += 1
+            page.body_bytes += len(message.body)
+            self.memory_bytes -= MESSAGE_COST + len(message.body)
+            if message.expires_at_ms and (page.expires_at_ms == 0 or message.expires_at_ms < page.expires_at_ms):
+                page.expires_at_ms = message.expires_at_ms
+            message = tail.first()
+        page.is_out = True
+        self._add_page(level, page)
+        return True
+
+    def recover_page(self, page: Page) -> None:
+        """A page from before the restart; they come in order."""
+        if not self._is_spilling:
+            self.start_spilling()
+        page.is_out = True
+        self._add_page(self._level(page.level), page)
+        self.count += page.count
+        self.body_bytes += page.body_bytes
+
+    def shrink_page(self, page: Page, count: int, body_bytes: int) -> None:
+        """Some messages of a page came to their end there."""
+        page.count -= count
+        page.body_bytes -= body_bytes
+        self.count -= count
+        self.body_bytes -= body_bytes
+
+    def level_number(self, priority: int) -> int:
         if priority < 0:
             return self._default_priority
         return min(priority, self._levels - 1)
 
-    def _level(self, message: Message) -> Level:
-        number = self._level_number(message.priority)
+    def _add_page(self, level: Level, page: Page) -> None:
+        if level.pages is None:
+            level.pages = deque()
+        level.pages.append(page)
+        self.page_count += 1
+
+    def _came(self, message: Message) -> None:
+        message.state = READY
+        self.count += 1
+        self.body_bytes += len(message.body)
+        self.memory_bytes += MESSAGE_COST + len(message.body)
+
+    def _level(self, number: int) -> Level:
         if number == 0:
             return self._bottom
         if self._others is None:
             self._others = {}
         level = self._others.get(number)
         if level is None:
-            level = Level()
+            level = Level(self._is_spilling)
             self._others[number] = level
             # Kept in the order of serving, so that popping needs no sorting.
             self._others = dict(sorted(self._others.items(), reverse=True))
         return level
 
+    def _pop_level(self, level: Level) -> Message | None:
+        message = level.pop()
+        if message is None and level.is_spilling:
+            while message is None and self._read_on(level):
+                message = level.pop()
+        return message
+
+    def _first(self, level: Level) -> Message | None:
+        message = level.first()
+        while message is None and level.is_spilling and self._read_on(level):
+            message = level.first()
+        return message
+
+    def _read_on(self, level: Level) -> bool:
+        """Nothing of this level is left in the ring: refill it from the next page, or the tail. Was there any?"""
+        if level.pages:
+            page = level.pages[0]
+            messages = self._load(page)
+            level.pages.popleft()
+            page.is_out = False
+            self.page_count -= 1
+            # A page that was recovered knows what it held when it was written, not what was settled of it since.
+            self.count += len(messages) - page.count
+            self.body_bytes -= page.body_bytes
+            for message in messages:
+                level.ring.push(message)
+                message.state = READY
+                self.body_bytes += len(message.body)
+                self.memory_bytes += MESSAGE_COST + len(message.body)
+            return True
+        found = level.turn_to_tail()
+        if self.page_count == 0 and not any(other.is_spilling for other in self._in_order()):
+            self._is_spilling = False
+        return found
+
     def _pop_higher(self) -> Message | None:
         if self._others is not None:
             for level in self._others.values():
-                message = level.pop()
+                message = self._pop_level(level)
                 if message is not None:
                     return message
         return None

@@ -25,7 +25,8 @@ def select(channel: Channel, method: commands.Tx.Select) -> None:
 
 
 def commit(channel: Channel, method: commands.Tx.Commit) -> None:
-    channel.commit()
+    if channel.commit():
+        channel.connection.hold_answers()
     channel.send(methods.make(commands.Tx.CommitOk))
 
 

@@ -3,31 +3,20 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import cast
 
 import pytest
 
 from rabbitlike.broker.broker import Broker
 from rabbitlike.broker.message import Message, make_address
 from rabbitlike.broker.ports import Subscriber
-from rabbitlike.broker.turn import Turn
 from rabbitlike.broker.vhost import Vhost, plain_name
+from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import EMPTY, Properties
 from rabbitlike.protocol.tables import Table, Value
+from rabbitlike.storage.memory import MemoryStore
 from rabbitlike.testing import FakeClock
-
-
-@dataclass
-class QuietBroker:
-    """As much of a broker as a vhost needs."""
-
-    clock: FakeClock = field(default_factory=FakeClock)
-
-    def __post_init__(self) -> None:
-        self.turn = Turn(self.clock)
 
 
 class Reader(Subscriber):
@@ -45,13 +34,18 @@ class Reader(Subscriber):
 
 
 @pytest.fixture
-def broker() -> QuietBroker:
-    return QuietBroker()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def vhost(broker: QuietBroker) -> Vhost:
-    return Vhost("/", cast(Broker, broker))
+def broker(clock: FakeClock) -> Broker:
+    return Broker(BrokerSettings(), MemoryStore(), clock)
+
+
+@pytest.fixture
+def vhost(broker: Broker) -> Vhost:
+    return Vhost("/", broker)
 
 
 @contextmanager
@@ -369,7 +363,7 @@ def test_recent_history_is_replayed(vhost: Vhost) -> None:
     assert other.message_count == 3
 
 
-def test_replayed_messages_can_expire(vhost: Vhost, broker: QuietBroker) -> None:
+def test_replayed_messages_can_expire(vhost: Vhost, clock: FakeClock) -> None:
     vhost.declare_exchange("x", "x-recent-history")
     properties = Properties.build(expiration="100")
     message = Message(make_address("x", "k"), properties.raw, b"", False, -1, 0)
@@ -377,7 +371,7 @@ def test_replayed_messages_can_expire(vhost: Vhost, broker: QuietBroker) -> None
     queue = vhost.declare_queue("q")
     vhost.bind("x", queue, "")
     assert queue.message_count == 1
-    broker.clock.advance(101)
+    clock.advance(101)
     assert queue.message_count == 0
 
 
@@ -542,14 +536,14 @@ def test_exclusive_queues_die_with_their_owner(vhost: Vhost) -> None:
 
 
 @pytest.mark.parametrize("passive", [False, True])
-def test_redeclaring_renews_the_lease(vhost: Vhost, broker: QuietBroker, passive: bool) -> None:
+def test_redeclaring_renews_the_lease(vhost: Vhost, clock: FakeClock, passive: bool) -> None:
     """#82 x-expires starts anew"""
     vhost.declare_queue("q", arguments=args(x_expires=100))
-    broker.clock.advance(60)
+    clock.advance(60)
     vhost.declare_queue("q", passive=passive, arguments=args(x_expires=100))
-    broker.clock.advance(60)
+    clock.advance(60)
     assert "q" in vhost.queues
-    broker.clock.advance(60)
+    clock.advance(60)
     assert "q" not in vhost.queues
 
 
@@ -580,7 +574,7 @@ def test_deleting_a_queue_cancels_its_consumers(vhost: Vhost) -> None:
     assert seen == [False]
 
 
-def test_every_change_of_topology_is_a_new_generation(vhost: Vhost, broker: QuietBroker) -> None:
+def test_every_change_of_topology_is_a_new_generation(vhost: Vhost, broker: Broker) -> None:
     generations = [vhost.generation]
 
     def step() -> None:

@@ -1,0 +1,15 @@
+from libc.stdint cimport int64_t
+
+
+cdef class Journal:
+    cdef readonly int64_t number
+    cdef public int64_t committed
+    cdef readonly int64_t recorded
+    cdef int64_t _last_batch_id
+    cdef list _logs
+    cdef list _writing
+    cdef object _work
+    cdef object _wake
+
+    cpdef int64_t next_batch_id(self)
+    cpdef object touch(self, object log)

@@ -1,0 +1,89 @@
+"""What changed since the last commit, on its way to the store.
+
+The number of a commit is known before it happens: whatever is added now will be safe once commit `number` is. The
+writer takes everything between two turns, so a commit never holds half of what one read brought about: a dead letter
+leaves one queue and enters another, and a transaction reaches all its queues, in one commit or not at all.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rabbitlike.storage.api import Record, Work
+
+
+class Changed(Protocol):
+    """A queue's log."""
+
+    is_touched: bool
+
+    def take(self, work: Work) -> None: ...
+
+    def written(self) -> None: ...
+
+
+class Journal:
+    """One per broker with a durable store."""
+
+    __slots__ = ("_last_batch_id", "_logs", "_wake", "_work", "_writing", "committed", "number", "recorded")
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        #: The commit that what is added now will be in.
+        self.number = 1
+        #: The last commit that is done.
+        self.committed = 0
+        #: How many records were written or removed, ever: a handler sees by it whether its answer must wait.
+        self.recorded = 0
+        self._last_batch_id = 0
+        self._logs: list[Changed] = []
+        #: Those in the commit under way.
+        self._writing: list[Changed] = []
+        self._work = Work()
+        self._wake = wake
+
+    def start(self, last_batch_id: int) -> None:
+        """Go on behind what was recovered."""
+        self._last_batch_id = last_batch_id
+
+    def next_batch_id(self) -> int:
+        self._last_batch_id += 1
+        return self._last_batch_id
+
+    def touch(self, log: Changed) -> None:
+        """This log has something to write; it asks once per commit."""
+        log.is_touched = True
+        self._logs.append(log)
+        self._wake()
+
+    def write(self, record: Record) -> None:
+        self.recorded += 1
+        self._work.records.append(record)
+        self._wake()
+
+    def erase(self, kind: str, key: str) -> None:
+        self.recorded += 1
+        # What was written and erased since the last commit need not be written.
+        self._work.records = [r for r in self._work.records if r.kind != kind or r.key != key]
+        self._work.removed_records.append((kind, key))
+        self._wake()
+
+    def remove_queue(self, queue_id: int) -> None:
+        self._work.removed_queues.append(queue_id)
+        self._wake()
+
+    def take(self) -> Work:
+        """Everything up to now, as the commit with the present number. The last one is done by then."""
+        work = self._work
+        self._writing = self._logs
+        self._work = Work()
+        self._logs = []
+        self.number += 1
+        for log in self._writing:
+            log.take(work)
+        return work
+
+    def finish(self, number: int) -> list[Changed]:
+        """Commit ``number`` is done; the logs that were in it."""
+        self.committed = number
+        done = self._writing
+        self._writing = []
+        return done

@@ -1,0 +1,54 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.journal cimport Journal
+from rabbitlike.broker.message cimport Message
+
+cdef int LOGGED, SETTLED
+
+
+@cython.final
+cdef class StoredBatch:
+    cdef Log _log
+    cdef readonly int64_t batch_id
+    cdef readonly int count
+    cdef public int live
+    cdef public bytearray settled
+    cdef public bint is_dirty
+
+    cpdef object settle(self, int index)
+    cpdef bint is_settled(self, int index) except -1
+
+
+@cython.final
+cdef class Log:
+    cdef readonly int64_t queue_id
+    cdef Journal _journal
+    cdef public int levels
+    cdef public int default_priority
+    cdef public bint is_touched
+    cdef list _fresh
+    cdef list _dirty
+    cdef list _removed
+    cdef dict _attempts
+    cdef object _release
+    cdef readonly bint is_durable
+    cdef public bint is_deleted
+    cdef public int64_t delivered_position
+    cdef public int64_t next_position
+    cdef public int64_t spill_from
+    cdef public list pages
+
+    cpdef object add(self, Message message)
+    @cython.locals(batch=StoredBatch)
+    cpdef object settle(self, Message message)
+    cpdef object returned(self, Message message)
+    cpdef object delivered(self, Message message)
+    cpdef object remove(self, StoredBatch batch)
+    cpdef object note_dirty(self, StoredBatch batch)
+    @cython.locals(batch=StoredBatch)
+    cpdef object take(self, object work)
+    @cython.locals(message=Message, level=int)
+    cdef object _take_fresh(self, list fresh, object work)
+    @cython.locals(message=Message, body_bytes=int64_t, expires_at_ms=int64_t, index=int)
+    cdef StoredBatch _write(self, int level, bint is_persistent, list messages, object work)

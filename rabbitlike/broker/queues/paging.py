@@ -1,0 +1,117 @@
+"""A queue's backlog beyond memory: when it starts to leave, how it comes back, what expires meanwhile.
+
+A queue keeps its window in memory, whatever its backlog. When that is full, everything that arrives is written,
+transient messages too, and leaves memory as soon as it is; nothing is written twice. A page comes back whole when its
+turn comes. Reading is synchronous: a page is small and nearly always in the operating system's cache.
+"""
+
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.log import Log, Page, StoredBatch
+from rabbitlike.broker.queues.record import unpack
+from rabbitlike.broker.states import LOGGED
+from rabbitlike.storage.api import Batch
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.broker import Broker
+    from rabbitlike.broker.queues.queue import Queue
+
+#: A window no backlog ever fills, where there is no disk to go to.
+EVERYTHING = 1 << 62
+
+
+class Paging:
+    """The pages of one queue."""
+
+    __slots__ = ("_attempts", "_broker", "_delivered_position", "_queue", "window_bytes")
+
+    def __init__(self, queue: "Queue", broker: "Broker") -> None:
+        self._queue = queue
+        self._broker = broker
+        self.window_bytes = EVERYTHING if broker.journal is None else broker.settings.queue_window
+        #: From the last run: messages up to here were handed out, and these came back so often.
+        self._delivered_position = 0
+        self._attempts: dict[int, int] = {}
+
+    def spill(self, log: Log | None, next_position: int) -> Log | None:
+        """The window is full: from here on, what comes may leave memory once it is written."""
+        queue = self._queue
+        if log is None:
+            log = self._broker.make_log(queue.settings, is_durable=False)
+            if log is None:
+                return None
+            log.next_position = next_position
+        log.release_with(self._page_out)
+        if queue.ready.is_spilling:
+            # Left from a restart with a small backlog: bring it in, so that order is plain again.
+            queue.ready.gather()
+        queue.ready.start_spilling()
+        log.spill_from = next_position
+        return log
+
+    def _page_out(self, pages: list[Page]) -> None:
+        for page in pages:
+            if self._queue.ready.page_out(page):
+                self._queue.remember_page_expiry(page)
+
+    def load(self, page: Page) -> list[Message]:
+        """The messages of a page that are not settled, in order."""
+        messages = self._read(page)
+        for message in messages:
+            if message.expires_at_ms:
+                self._queue.remember_expiry(message)
+        return messages
+
+    def expired(self, page: Page, now_ms: int) -> tuple[list[Message], int]:
+        """The messages of a page that are due, and when the next one will be (0: never)."""
+        waiting = [message for message in self._read(page) if message.expires_at_ms]
+        due = [message for message in waiting if message.expires_at_ms <= now_ms]
+        times = [message.expires_at_ms for message in waiting if message.expires_at_ms > now_ms]
+        return due, min(times) if times else 0
+
+    def _read(self, page: Page) -> list[Message]:
+        messages: list[Message] = []
+        for batch in page.batches:
+            if batch.live == 0:
+                continue
+            for message in unpack(self._broker.store.read(batch.batch_id)):
+                if batch.is_settled(message.index):
+                    continue
+                message.batch = batch
+                message.logged = LOGGED
+                message.attempts = self._attempts_of(message.position)
+                messages.append(message)
+        if len(page.batches) > 1:
+            messages.sort(key=lambda message: message.position)
+        return messages
+
+    def _attempts_of(self, position: int) -> int:
+        if position > self._delivered_position:
+            return 0
+        return self._attempts.get(position, 1)
+
+    def recover(self, log: Log, batches: list[Batch], mark: tuple[int, int], attempts: dict[int, int]) -> None:
+        """Take up what the last run left of this queue: descriptors only, no message is read."""
+        next_position, self._delivered_position = mark
+        self._attempts = attempts
+        queue = self._queue
+        log.delivered_position = self._delivered_position
+        for batch in batches:
+            next_position = max(next_position, batch.last_position + 1)
+            stored = StoredBatch(log, batch.batch_id, batch.count, batch.settled)
+            if stored.live == 0:
+                log.remove(stored)
+                continue
+            page = Page(batch.level, batch.first_position, batch.last_position)
+            page.batches.append(stored)
+            page.count = stored.live
+            page.body_bytes = batch.body_bytes * stored.live // batch.count
+            page.expires_at_ms = batch.expires_at_ms
+            queue.ready.recover_page(page)
+            queue.remember_page_expiry(page)
+        log.next_position = next_position
+        queue.start_at(next_position)
+        log.release_with(self._page_out)
+        if queue.ready.body_bytes > self.window_bytes:
+            log.spill_from = next_position
