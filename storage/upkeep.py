@@ -86,7 +86,8 @@ class Upkeep:
                 continue
             commits = self._commits
             try:
-                await asyncio.wait_for(self._wake.wait(), LULL_S)
+                async with asyncio.timeout(LULL_S):  # wait_for of Python 3.11 may swallow that the task is cancelled
+                    await self._wake.wait()
             except TimeoutError:
                 if commits == self._commits and await self._rest():
                     return
