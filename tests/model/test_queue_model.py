@@ -219,7 +219,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(priorities=st.lists(PRIORITY, min_size=1, max_size=4), ttl_ms=st.none() | st.sampled_from([0, 10, 30, 100]))
     def publish(self, priorities: list[int | None], ttl_ms: int | None) -> None:
         """One after the other."""
-        if "x-max-length" in self.arguments and ttl_ms:
+        if "x-max-length" in self.arguments and "x-overflow" not in self.arguments:
             ttl_ms = None  # which of limit and time ends a requeued message that both do away with is nobody's promise
         for priority in priorities:
             message = self.new_message(priority, ttl_ms)
@@ -479,5 +479,6 @@ def machine_of(kind: str) -> type[QueueMachine]:
 def test_queue_agrees_with_the_model(kind: str) -> None:
     """#67 #79 #86 #87 #106 #108 #110 #113 #121 #122 #123 #125 #127 #130 under random work."""
     run_state_machine_as_test(
-        machine_of(kind), settings=settings(max_examples=40, stateful_step_count=40, deadline=None)
+        machine_of(kind),
+        settings=settings(max_examples=40, stateful_step_count=40, deadline=None, report_multiple_bugs=False),
     )
