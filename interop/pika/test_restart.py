@@ -123,6 +123,7 @@ def test_a_publisher_knows_what_was_confirmed(start_broker: StartBroker) -> None
     def kill_soon() -> None:
         eventually(lambda: confirmed > 50, "some confirms")
         broker.process.kill()
+        broker.process.wait()
 
     killer = threading.Thread(target=kill_soon)
     killer.start()
