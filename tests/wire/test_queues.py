@@ -247,6 +247,26 @@ def test_transient_shared_queue_is_accepted() -> None:
     assert pair.connect().channel().drain("q") == [b"still here"]
 
 
+def test_vhost_queue_limit() -> None:
+    """#84 one beyond the vhost's limit is 406; queues that exist may be declared again, and deleting one makes room."""
+    pair = Pair()
+    pair.broker.vhosts["/"].max_queues = 2
+    client = pair.connect()
+    ch = client.channel()
+    ch.declare("q")
+    ch.declare("r")
+    refused = client.channel()
+    refused.send(loose(commands.Queue.Declare, queue="s"))
+    refused.expect_close(
+        406,
+        "PRECONDITION_FAILED - cannot declare queue 's': queue limit in vhost '/' (2) is reached",
+        commands.Queue.Declare,
+    )
+    assert ch.declare("q").queue == "q"
+    delete(ch, "r")
+    assert ch.declare("s").queue == "s"
+
+
 # --------------------------------------------------------------------------------------------- delete and purge
 
 
