@@ -6,16 +6,17 @@ meanwhile and is cut back afterwards.
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rabbitlike.storage.api import StorageError
-from rabbitlike.storage.database import FILE_NAME, connect_to_read, make_folder, refuse_foreign
+from rabbitlike.storage.database import FILE_NAME, Lock, connect_to_read, make_folder, refuse_foreign, remove_traces
 from rabbitlike.storage.errors import explain
 
 
 def backup(folder: Path, destination: Path) -> int:
-    """Make `destination` a data folder with a copy of what is in `folder`. The copy's size in octets. Raises
-    StorageError."""
+    """Make `destination` a data folder with a copy of what is in `folder`; the copy's size. Raises StorageError."""
     source, copy = folder / FILE_NAME, destination / FILE_NAME
     if not source.is_file():
         raise StorageError(f"there is no database in {folder}: name the data folder of a broker")
@@ -25,8 +26,9 @@ def backup(folder: Path, destination: Path) -> int:
     unfinished = copy.with_name(f"{FILE_NAME}.part")
     try:
         unfinished.unlink(missing_ok=True)
-        refuse_foreign(source)
-        _copy(source, unfinished)
+        with _tidied(source):
+            refuse_foreign(source)
+            _copy(source, unfinished)
         _make_durable(unfinished)
         unfinished.rename(copy)
         _make_durable(destination)
@@ -34,6 +36,21 @@ def backup(folder: Path, destination: Path) -> int:
     except (sqlite3.Error, OSError) as error:
         unfinished.unlink(missing_ok=True)
         raise explain(error, copy) from error
+
+
+@contextmanager
+def _tidied(source: Path) -> Iterator[None]:
+    """Leave nothing behind where no broker serves; where one does, nothing is left."""
+    try:
+        lock = Lock(source.parent)
+    except StorageError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        remove_traces(source)
+        lock.release()
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rabbitlike.storage.api import Batch, StorageError
-from rabbitlike.storage.database import FILE_NAME, Lock, connect_to_read, refuse_foreign, version_of
+from rabbitlike.storage.database import FILE_NAME, Lock, connect_to_read, refuse_foreign, remove_traces, version_of
 from rabbitlike.storage.errors import explain
 from rabbitlike.storage.recovery import DESCRIPTORS, descriptor, faults_of
 
@@ -48,6 +48,7 @@ def check(folder: Path) -> Report:
     except sqlite3.Error as error:
         report.problems.append(str(explain(error, path)))
     finally:
+        remove_traces(path)
         lock.release()
     return report
 

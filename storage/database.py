@@ -92,8 +92,16 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that cannot change a bit: it sees what is committed, and leaves no trace at its end."""
+    """A connection that cannot change a bit: it sees what is committed, and folds no log into the file at its end."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+
+def remove_traces(path: Path) -> None:
+    """The empty log that a connection which only reads leaves behind, perhaps as another user. Only under the lock."""
+    log, index = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+    if log.exists() and log.stat().st_size == 0:
+        log.unlink()
+        index.unlink(missing_ok=True)
 
 
 @contextmanager

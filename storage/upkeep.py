@@ -66,15 +66,20 @@ class Upkeep:
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
+        is_failing = False
         while True:
             await self._wake.wait()
             self._is_resting = False
-            try:
-                await self._care()
-            except sqlite3.Error as error:
-                # Commits say so themselves when it concerns them; here nothing is lost, only the log grows.
-                log.warning("checkpoint failed, it is tried again: %s", error)
-                await asyncio.sleep(RETRY_S)
+            while not self._is_resting:
+                try:
+                    await self._care()
+                    is_failing = False
+                except sqlite3.Error as error:
+                    # Nothing is lost, only the log grows. Commits say so themselves when they are concerned.
+                    if not is_failing:
+                        log.warning("checkpoint failed, it is tried again: %s", error)
+                    is_failing = True
+                    await asyncio.sleep(RETRY_S)
 
     async def _care(self) -> None:
         """Until a lull has been used."""

@@ -1,0 +1,193 @@
+"""The commit loop: groups what arrives while a commit runs, in order, and loses nothing to a commit that fails."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rabbitlike.storage import writer as writer_module
+from rabbitlike.storage.api import Record, StorageError, Work
+from rabbitlike.storage.writer import Writer
+
+FULL = StorageError("no space left")
+
+
+class Desk:
+    """A journal and a disk: what is put gathers, a commit lasts until it is let through."""
+
+    def __init__(self) -> None:
+        self.gathered: list[str] = []
+        self.commits: list[list[str]] = []
+        self.events: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.faults: list[StorageError] = []
+        self.writer = Writer(self.commit, self.take, self.committed, self.failed, self.resumed)
+
+    def put(self, name: str) -> int:
+        self.gathered.append(name)
+        self.writer.wake()
+        return self.writer.number
+
+    def take(self) -> Work:
+        taken, self.gathered = self.gathered, []
+        return Work(records=[Record("queue", name, "") for name in taken])
+
+    async def commit(self, work: Work) -> None:
+        names = [record.key for record in work.records]
+        await self.gate.wait()
+        if self.faults:
+            raise self.faults.pop(0)
+        self.commits.append(names)
+
+    def committed(self, number: int) -> None:
+        self.events.append(f"committed {number}")
+
+    def failed(self, error: StorageError) -> None:
+        self.events.append(f"failed {error}")
+
+    def resumed(self) -> None:
+        self.events.append("resumed")
+
+
+@pytest.fixture
+async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    monkeypatch.setattr(writer_module, "FIRST_DELAY_S", 0.001)
+    desk = Desk()
+    desk.writer.start()
+    yield desk
+    desk.gate.set()
+    desk.faults.clear()
+    await desk.writer.close()
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_lone_change_is_committed_at_once(desk: Desk) -> None:
+    assert desk.put("a") == 1
+    await turns()
+    assert desk.commits == [["a"]]
+    assert desk.events == ["committed 1"]
+
+
+async def test_what_arrives_meanwhile_is_one_commit(desk: Desk) -> None:
+    desk.gate.clear()
+    assert desk.put("a") == 1
+    await turns()
+    assert [desk.put(name) for name in "bcd"] == [2, 2, 2]
+    await turns()
+    assert desk.commits == []
+    desk.gate.set()
+    await turns()
+    assert desk.commits == [["a"], ["b", "c", "d"]]
+    assert desk.events == ["committed 1", "committed 2"]
+
+
+async def test_what_is_put_in_one_turn_is_one_commit(desk: Desk) -> None:
+    for name in "abc":
+        desk.put(name)
+    await turns()
+    assert desk.commits == [["a", "b", "c"]]
+
+
+async def test_nothing_taken_is_nothing_written_but_reported(desk: Desk) -> None:
+    """Everything was settled before it was taken: whoever waits for its number must not wait forever."""
+    desk.writer.wake()
+    await turns()
+    assert desk.commits == []
+    assert desk.events == ["committed 1"]
+    assert desk.put("a") == 2
+
+
+async def test_waking_often_commits_once(desk: Desk) -> None:
+    desk.put("a")
+    for _ in range(5):
+        desk.writer.wake()
+    await turns()
+    assert desk.events == ["committed 1"]
+
+
+async def test_a_failed_commit_is_tried_again_with_the_same_work(desk: Desk) -> None:
+    desk.faults = [FULL, FULL]
+    desk.put("a")
+    await turns()
+    assert desk.writer.error is FULL
+    desk.put("b")
+    await asyncio.sleep(0.05)
+    assert desk.commits == [["a"], ["b"]]
+    await turns()
+    assert desk.events == ["failed no space left", "failed no space left", "resumed", "committed 1", "committed 2"]
+    assert desk.writer.error is None
+
+
+async def test_attempts_come_less_and_less_often(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(writer_module, "FIRST_DELAY_S", 0.1)
+    monkeypatch.setattr(asyncio, "sleep", note)
+    desk.faults = [FULL] * 9
+    desk.put("a")
+    while not desk.commits:
+        await sleep(0)
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5])
+
+
+async def test_a_fault_of_who_is_told_does_not_end_it(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.writer._committed = lambda number: desk.events.append(str(1 // 0))
+    desk.put("a")
+    await turns()
+    desk.put("b")
+    await turns()
+    assert desk.commits == [["a"], ["b"]]
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_closing_commits_what_is_left(desk: Desk) -> None:
+    desk.gate.clear()
+    desk.put("a")
+    await turns()
+    desk.put("b")
+    closing = asyncio.create_task(desk.writer.close())
+    await turns()
+    desk.put("c")
+    desk.gate.set()
+    await closing
+    assert desk.commits == [["a"], ["b", "c"]]
+
+
+async def test_closing_takes_even_what_nobody_woke_for(desk: Desk) -> None:
+    desk.gathered.append("a")
+    await desk.writer.close()
+    assert desk.commits == [["a"]]
+
+
+async def test_closing_waits_for_a_slow_commit(desk: Desk) -> None:
+    desk.gate.clear()
+    desk.put("a")
+    closing = asyncio.create_task(desk.writer.close(grace_s=0.01))
+    await asyncio.sleep(0.05)
+    assert not closing.done()
+    desk.gate.set()
+    await closing
+    assert desk.commits == [["a"]]
+
+
+async def test_closing_gives_up_on_a_disk_that_stays_full() -> None:
+    desk = Desk()
+    desk.writer.start()
+    desk.faults = [FULL] * 1000
+    desk.put("a")
+    with pytest.raises(StorageError, match="last changes could not be written: no space left"):
+        await desk.writer.close(grace_s=0.05)
+
+
+async def test_closing_one_that_was_never_started() -> None:
+    await Desk().writer.close()
