@@ -10,8 +10,9 @@ from pamqp import commands
 
 from rabbitlike.broker.queues.arguments import consumer_priority
 from rabbitlike.protocol import methods
-from rabbitlike.protocol.errors import not_allowed, not_found, not_implemented, precondition_failed, resource_locked
+from rabbitlike.protocol.errors import not_allowed, not_implemented, precondition_failed, resource_locked
 from rabbitlike.session.consumer import Consumer, with_delivery_count
+from rabbitlike.session.handlers.queue import expand_name
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
 from rabbitlike.session.unacked import Delivery
 
@@ -44,7 +45,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if method.queue == DIRECT_REPLY:
         _consume_replies(channel, method, tag)
         return
-    name = queue_name(channel, method.queue)
+    name = expand_name(channel, method.queue)
     channel.permit("read", "queue", name)
     queue = channel.vhost.queue(name, channel.connection)
     arguments = cast("Table", method.arguments)
@@ -100,7 +101,7 @@ def cancel_ok(channel: Channel, method: commands.Basic.CancelOk) -> None:
 
 
 def get(channel: Channel, method: commands.Basic.Get) -> None:
-    name = queue_name(channel, method.queue)
+    name = expand_name(channel, method.queue)
     channel.permit("read", "queue", name)
     queue = channel.vhost.queue(name, channel.connection)
     if queue.settings.queue_type == "quorum" and queue.settings.single_active_consumer:
@@ -148,16 +149,6 @@ def _recover(channel: Channel, requeue: bool) -> None:
     if not requeue:
         raise not_implemented("requeue=false")
     channel.requeue_all()
-
-
-def queue_name(channel: Channel, name: str) -> str:
-    """A queue's name as a method meant it. parity: empty is the queue this channel declared last, 404 when it has
-    none."""
-    if name:
-        return name
-    if not channel.last_queue:
-        raise not_found("no previously declared queue")
-    return channel.last_queue
 
 
 HANDLERS: dict[int, Callable[[Channel, Any], None]] = {
