@@ -125,7 +125,15 @@ class App:
 
     async def _listen(self) -> None:
         tls = _tls_context(self.settings)
-        wanted = [(endpoint, bind(endpoint)) for endpoint in endpoints(self.settings)]
+        wanted: list[tuple[Endpoint, list[socket.socket]]] = []
+        try:
+            for endpoint in endpoints(self.settings):
+                wanted.append((endpoint, bind(endpoint)))  # noqa: PERF401  (what was bound must be known if one fails)
+        except ListenError:
+            for _, sockets in wanted:
+                for bound in sockets:
+                    bound.close()
+            raise
         for endpoint, sockets in wanted:
             for bound in sockets:
                 self._servers.append(await self._serve(endpoint, bound, tls if endpoint.tls else None))

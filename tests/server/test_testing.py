@@ -40,3 +40,8 @@ def test_a_broker_that_cannot_start_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         with pytest.raises(ListenError, match="the port is taken"), run_broker(port=taken.getsockname()[1]):
             pass
+        with (
+            pytest.raises(ListenError),
+            run_broker(listeners=("amqp://127.0.0.1:0", f"amqp://127.0.0.1:{taken.getsockname()[1]}")),
+        ):
+            pass
