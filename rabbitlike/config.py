@@ -111,6 +111,13 @@ class Settings(BrokerSettings):
         "none", "Client certificates: not asked for, checked when given, or demanded."
     )
 
+    def __post_init__(self) -> None:
+        # Whoever makes settings in Python may write a path as text, as everywhere else in Python.
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, str) and Path in (each.type, *get_args(each.type)):
+                object.__setattr__(self, each.name, Path(value))
+
     @property
     def broker(self) -> BrokerSettings:
         """The part that broker and session read."""

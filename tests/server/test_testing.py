@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from pathlib import Path
 
 import pika
 import pytest
@@ -34,6 +35,12 @@ def test_each_has_its_own() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "rabbitlike" and not thread.daemon]
     with pytest.raises(OSError):
         socket.create_connection((one.host, one.port), 1)
+
+
+def test_a_folder_may_be_given_as_text(tmp_path: Path) -> None:
+    for _ in range(2):
+        with run_broker(memory=False, data_dir=str(tmp_path / "data")) as broker:
+            assert echo(broker) == b"hello"
 
 
 def test_a_broker_that_cannot_start_says_so() -> None:

@@ -70,6 +70,7 @@ def example(name: str) -> str:
     """Some value other than the default."""
     special = {
         "memory_high_watermark": "0.25",
+        "durability": "normal",
         "log_level": "debug",
         "tls_verify": "required",
         "listeners": "unix:///a,amqp://[::1]:1",
