@@ -4,7 +4,7 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
-from typing import get_origin
+from typing import Literal, get_args, get_origin
 
 import pytest
 
@@ -71,14 +71,14 @@ def example(name: str) -> str:
     special = {
         "memory_high_watermark": "0.25",
         "durability": "normal",
-        "log_level": "debug",
-        "tls_verify": "required",
         "listeners": "unix:///a,amqp://[::1]:1",
         "trust_client_x_death": "false",
         "memory": "true",
         "port": "none",
     }
     default = getattr(DEFAULTS, name)
+    if get_origin(OPTIONS[name].type) is Literal:
+        return next(choice for choice in get_args(OPTIONS[name].type) if choice != default)
     return special.get(name) or (str(default + 1) if isinstance(default, int) else "4711")
 
 
