@@ -11,9 +11,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
+from unittest.mock import patch
 
 from pamqp import base, body, commands, encode, header, heartbeat
+from pamqp import decode as pamqp_decode
 from pamqp import frame as pamqp_frame
+from pamqp.exceptions import UnmarshalingException
 
 F = TypeVar("F", bound=base.Frame)
 
@@ -193,8 +196,21 @@ class UnknownMethod:
     arguments: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadableHeader:
+    """A content header whose table has a key that is no text: pamqp cannot read what a client was free to publish."""
+
+    payload: bytes
+
+
 Decoded = (
-    base.Frame | header.ContentHeader | body.ContentBody | heartbeat.Heartbeat | header.ProtocolHeader | UnknownMethod
+    base.Frame
+    | header.ContentHeader
+    | body.ContentBody
+    | heartbeat.Heartbeat
+    | header.ProtocolHeader
+    | UnknownMethod
+    | UnreadableHeader
 )
 
 
@@ -224,9 +240,30 @@ def decode(raw: bytes) -> Received:
         class_id, method_id = struct.unpack_from(">HH", raw, 7)
         if class_id << 16 | method_id not in commands.INDEX_MAPPING:
             return Received(channel, UnknownMethod(class_id, method_id, raw[11:-1]), raw)
-    consumed, channel, decoded = pamqp_frame.unmarshal(raw)
+    return Received(channel, _unmarshal(raw), raw)
+
+
+def _unmarshal(raw: bytes) -> Decoded:
+    try:
+        consumed, _, decoded = pamqp_frame.unmarshal(raw)
+    except (UnmarshalingException, UnicodeDecodeError) as error:
+        if not isinstance(error, UnicodeDecodeError) and not isinstance(error.__cause__, UnicodeDecodeError):
+            raise
+        # Names are octets to a broker; pamqp wants text.
+        with patch.dict(pamqp_decode.METHODS, shortstr=_name):
+            try:
+                consumed, _, decoded = pamqp_frame.unmarshal(raw)
+            except (UnmarshalingException, UnicodeDecodeError):
+                if raw[0] == HEADER:
+                    return UnreadableHeader(raw[7:-1])
+                raise
     assert consumed == len(raw)
-    return Received(channel, decoded, raw)
+    return decoded
+
+
+def _name(value: bytes) -> tuple[int, str]:
+    length = value[0]
+    return length + 1, value[1 : length + 1].decode("utf-8", "surrogateescape")
 
 
 def cut(buffer: bytearray) -> list[Received]:
