@@ -1,13 +1,15 @@
 """The command line. Flags are made from the options in config.py; nothing is declared here a second time.
 
-Whatever a user can get wrong ends in one line on stderr and exit code 2. A plain `serve --port 5672` is read without
-Typer, whose import would delay the start; everything else (help, mistakes, other spellings) goes to Typer.
+Whatever a user can get wrong ends in one line on stderr and exit code 2; 1 is what `check` says of damage. A plain
+`serve --port 5672` is read without Typer, whose import would delay the start; everything else (help, mistakes, other
+spellings, other commands) goes to Typer.
 """
 
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 from rabbitlike import __version__
@@ -16,7 +18,9 @@ from rabbitlike.config import DEFAULTS, OPTIONS, ConfigError, Given, load
 if TYPE_CHECKING:
     import typer
 
-FAULT = 2
+    from rabbitlike.storage.check import Report
+
+DAMAGE, FAULT = 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +46,56 @@ def _serve(given: Given) -> int:
 def _fault(text: str) -> int:
     sys.stderr.write(f"rabbitlike: {text}\n")
     return FAULT
+
+
+def _check(given: Given) -> int:
+    from rabbitlike.storage.api import StorageError
+    from rabbitlike.storage.check import check
+
+    try:
+        report = check(load(given).data_dir)
+    except (ConfigError, StorageError) as error:
+        return _fault(str(error))
+    for line in _told(report):
+        sys.stdout.write(f"{line}\n")
+    return 0 if report.is_sound else DAMAGE
+
+
+def _told(report: "Report") -> list[str]:
+    """What was found, a line each: what is wrong, what is there, what to do."""
+    found = (
+        f"schema {report.version}, {report.messages:,} messages in {report.batches:,} batches of {report.queues:,} "
+        f"queues, {_size(report.file_bytes)}"
+    )
+    if report.is_sound:
+        return [f"{report.path} is sound: {found}"]
+    return [
+        *(f"damage: {problem}" for problem in report.problems),
+        f"{report.path} is damaged: {found}",
+        f"copy {report.path.parent} away, then restore a backup; a broker that can still start on it leaves out what "
+        "is damaged, and logs it",
+    ]
+
+
+def _back_up(destination: Path, given: Given) -> int:
+    from rabbitlike.storage.api import StorageError
+    from rabbitlike.storage.backup import backup
+
+    try:
+        folder = load(given).data_dir
+        octets = backup(folder, destination)
+    except (ConfigError, StorageError) as error:
+        return _fault(str(error))
+    sys.stdout.write(f"{folder} is copied to {destination} ({_size(octets)}): serve from it with --data-dir\n")
+    return 0
+
+
+def _size(octets: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if octets < 1024:
+            return f"{octets:.0f} {unit}"
+        octets /= 1024
+    return f"{octets:.1f} GiB"
 
 
 def _plain_flags(words: list[str]) -> dict[str, str | list[str] | bool] | None:
@@ -73,7 +127,9 @@ def _run_typer(words: list[str]) -> int:
     try:
         result = command.main(words, "rabbitlike", standalone_mode=False)
     except usage_error as error:
-        return _fault(" ".join([*error.format_message().split(), "Try 'rabbitlike serve --help'."]))
+        context = getattr(error, "ctx", None)
+        asked = context.command_path if context is not None and context.parent is not None else "rabbitlike serve"
+        return _fault(" ".join([*error.format_message().split(), f"Try '{asked} --help'."]))
     return int(result or 0)
 
 
@@ -91,11 +147,21 @@ def _commands() -> "typer.Typer":
         pass
 
     def serve(**given: str | list[str] | bool | None) -> int:
-        return _serve({name: value for name, value in given.items() if value is not None and value != []})
+        return _serve(_given(given))
 
+    def check(**given: str | list[str] | bool | None) -> int:
+        return _check(_given(given))
+
+    def backup(destination: str, **given: str | list[str] | bool | None) -> int:
+        return _back_up(Path(destination), _given(given))
+
+    argument = typer.Argument(metavar="DEST", help="Folder to copy to; it is made.", show_default=False)
+    where = inspect.Parameter("destination", inspect.Parameter.KEYWORD_ONLY, default=argument, annotation=str)
     flags = [_flag(each) for each in OPTIONS.values()]
-    serve.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]
-    serve.__annotations__ = {flag.name: flag.annotation for flag in flags}
+    of_data = [_flag(OPTIONS[name]) for name in ("data_dir", "config")]
+    _declare(serve, flags)
+    _declare(check, of_data)
+    _declare(backup, [where, *of_data])
     commands = typer.Typer(
         add_completion=False,
         help="An AMQP 0-9-1 broker that any stock client takes for RabbitMQ.",
@@ -104,7 +170,19 @@ def _commands() -> "typer.Typer":
     )
     commands.callback()(root)
     commands.command("serve", help="Run the broker until SIGTERM or Ctrl-C.")(serve)
+    commands.command("check", help="Look for damage in the data of a stopped broker.")(check)
+    commands.command("backup", help="Copy the data, also while a broker serves.")(backup)
     return commands
+
+
+def _declare(command: Callable[..., int], parameters: list[inspect.Parameter]) -> None:
+    """Give a function the signature that Typer makes a command of."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
+def _given(flags: Mapping[str, str | list[str] | bool | None]) -> dict[str, str | list[str] | bool]:
+    return {name: value for name, value in flags.items() if value is not None and value != []}
 
 
 def _flag(each: "Field[Any]") -> inspect.Parameter:
