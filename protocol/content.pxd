@@ -18,6 +18,7 @@ cdef class Content:
     cdef readonly int bits
     cdef readonly Properties properties
     cdef uint64_t body_size
+    cdef bint is_repeated
     cdef uint64_t _remaining
     cdef bytearray _parts
 

@@ -26,6 +26,7 @@ class Content:
         "body_size",
         "body_size_max",
         "expecting",
+        "is_repeated",
         "number",
         "properties",
     )
@@ -41,6 +42,8 @@ class Content:
         #: mandatory is bit 0, immediate bit 1.
         self.bits = 0
         self.properties: Properties = EMPTY
+        #: Address and properties of the publish under way are those of the one before it.
+        self.is_repeated = False
         self.body_size = 0
         self._remaining = 0
         self._parts: bytearray | None = None
@@ -68,7 +71,9 @@ class Content:
         start = at + 2
         if end - start < 3:
             raise frame_error("cannot decode basic.publish")
+        self.is_repeated = True
         if not octets.same(p, start, end - start, self._publish_arguments):
+            self.is_repeated = False
             key = start + 1 + p[start]
             if key >= end or key + 1 + p[key] + 1 != end:
                 raise frame_error("cannot decode basic.publish")
@@ -92,6 +97,7 @@ class Content:
         if body_size > BODY_SIZE_CAP:
             raise frame_error(f"content body of {body_size} octets is larger than the limit of {BODY_SIZE_CAP}")
         if not octets.same(p, at + 12, size - 12, self.properties.raw):
+            self.is_repeated = False
             self.properties = Properties(octets.cut(p, at + 12, at + size))
             self.on_properties()
         self.body_size = body_size

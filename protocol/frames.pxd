@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from rabbitlike.protocol cimport octets
 from rabbitlike.protocol.content cimport Content
 
-cdef int METHOD_FRAME, BODY_FRAME, FRAME_END, FRAME_OVERHEAD
+cdef int METHOD_FRAME, HEADER_FRAME, BODY_FRAME, FRAME_END, FRAME_OVERHEAD
 cdef uint32_t BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK, BASIC_ACK, BASIC_REJECT, BASIC_NACK
 cdef Py_ssize_t SMALLEST_BUFFER, KEPT_BUFFER
 
@@ -25,6 +25,8 @@ cdef class OutBuffer:
     cpdef object put_deliver(self, uint32_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered, bytes address,
                              bytes properties, bytes body, Py_ssize_t payload_max)
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
+    cpdef object put_like(self, bytes before, uint64_t delivery_tag, bytes behind, bytes body)
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
     cpdef object put_get_ok(self, uint32_t channel, uint64_t delivery_tag, bint redelivered, bytes address, uint32_t message_count,
                             bytes properties, bytes body, Py_ssize_t payload_max)
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
@@ -44,6 +46,10 @@ cdef class FrameReader:
     cdef public bint is_stalled
     cdef bint _is_known
     cdef Content _current
+    cdef bytes _template
+    cdef Py_ssize_t _template_size
+    cdef Py_ssize_t _body_size
+    cdef Py_ssize_t _publish_at
 
     cpdef object on_method(self, Content channel, bytes payload)
     cpdef object on_odd_frame(self, int kind, int number, bytes payload)
@@ -51,6 +57,8 @@ cdef class FrameReader:
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, size=Py_ssize_t, following=Py_ssize_t, kind=int, number=int,
                    channel=Content)
     cpdef object feed(self, bytearray data, Py_ssize_t end)
+    @cython.locals(channel=Content, body_at=Py_ssize_t, following=Py_ssize_t)
+    cdef bint _repeats(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cdef object _lose_framing(self, int kind, Py_ssize_t size, int end_octet)
     @cython.locals(index=uint32_t)
     cdef object _take_method(self, Content channel, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)

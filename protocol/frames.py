@@ -4,6 +4,9 @@
 handed on by position; everything else (channel 0, other methods, frames out of turn) leaves the loop through
 `on_method` and `on_odd_frame`. `OutBuffer` is where answers stand until the end of the read. Every size is checked here
 before anybody below reads.
+
+Most messages look like the one before them. A publish whose octets up to the body repeat the last one's is recognised
+by one comparison and not parsed again; a delivery that differs from the last in its tag and body alone is three copies.
 """
 
 from rabbitlike.protocol import octets
@@ -18,6 +21,7 @@ from rabbitlike.protocol.constants import (
     BODY_FRAME,
     FRAME_END,
     FRAME_OVERHEAD,
+    HEADER_FRAME,
     METHOD_FRAME,
 )
 from rabbitlike.protocol.content import Content
@@ -98,6 +102,22 @@ class OutBuffer:
         self.size = at + 1
         self._put_content(channel, properties, body, payload_max)
 
+    def put_like(self, before: bytes, delivery_tag: int, behind: bytes, body: bytes) -> None:
+        """A delivery like an earlier one: what stands before its tag, and between tag and body; see `likeness`."""
+        size = len(body)
+        self.reserve(len(before) + len(behind) + size + 9)
+        p = self.data
+        at = self.size
+        octets.put_bytes(p, at, before)
+        at += len(before)
+        octets.put_u64(p, at, delivery_tag)
+        octets.put_bytes(p, at + 8, behind)
+        at += 8 + len(behind)
+        octets.put_bytes(p, at, body)
+        at += size
+        p[at] = FRAME_END
+        self.size = at + 1
+
     def put_get_ok(
         self,
         channel: int,
@@ -167,12 +187,21 @@ class OutBuffer:
         self.size = at
 
 
+def likeness(frames: bytes, tag_at: int, body_size: int) -> tuple[bytes, bytes]:
+    """What `put_like` needs to make deliveries like this one, whose tag stands at ``tag_at`` and whose body is last."""
+    return frames[:tag_at], frames[tag_at + 8 : len(frames) - body_size - 1]
+
+
 class FrameReader:
     """Cuts frames from a read buffer; a connection is one."""
 
     __slots__ = (
+        "_body_size",
         "_current",
         "_is_known",
+        "_publish_at",
+        "_template",
+        "_template_size",
         "at",
         "channels",
         "current_number",
@@ -195,6 +224,13 @@ class FrameReader:
         self._is_known = False
         #: Set while handling a frame to stop right behind it; what follows stays unread.
         self.is_stalled = False
+        #: The octets of the last publish up to its body, and that body's size, when the next may well be the same;
+        #: `_template_size` is 0 when there is nothing to go by. It holds for the current channel only.
+        self._template = b""
+        self._template_size = 0
+        self._body_size = 0
+        #: Where in this read the publish under way started; -1 when it is not all of a piece.
+        self._publish_at = -1
 
     def on_method(self, channel: Content, payload: bytes) -> None:
         """A method that is not hot, on a channel that expects one."""
@@ -207,13 +243,18 @@ class FrameReader:
     def forget_current(self) -> None:
         """To be called whenever ``channels`` changes."""
         self._is_known = False
+        self._template_size = 0
 
     def feed(self, data: bytearray, end: int) -> None:
         """Handle every whole frame of ``data[self.at:end]`` and leave ``self.at`` at the first octet that belongs to
         none."""
         p = data
         at = self.at
+        self._publish_at = -1
         while end - at >= 7:
+            if self._template_size != 0 and self._repeats(p, at, end):
+                at = self.at
+                continue
             kind, number, size = octets.frame_head(p, at)
             following = at + size + FRAME_OVERHEAD
             if size > self.payload_max or (following <= end and p[following - 1] != FRAME_END):
@@ -225,22 +266,48 @@ class FrameReader:
                 self.current_number = number
                 self._current = self.channels.get(number)
                 self._is_known = True
+                self._template_size = 0
+                self._publish_at = -1
             channel = self._current
-            at += 7
             if channel is None or kind != channel.expecting:
                 self.method_index = 0
-                self.on_odd_frame(kind, number, octets.cut(p, at, following - 1))
+                self.on_odd_frame(kind, number, octets.cut(p, at + 7, following - 1))
             elif kind == METHOD_FRAME:
-                self._take_method(channel, p, at, size)
+                self._publish_at = at
+                self._template_size = 0
+                self._take_method(channel, p, at + 7, size)
             else:
                 self.method_index = BASIC_PUBLISH
-                if kind == BODY_FRAME:
-                    channel.take_body(p, at, size)
+                if kind == HEADER_FRAME:
+                    channel.take_header(p, at + 7, size)
                 else:
-                    channel.take_header(p, at, size)
+                    if self._publish_at >= 0 and channel.is_repeated and size == channel.body_size:
+                        self._template = octets.cut(p, self._publish_at, at + 7)
+                        self._template_size = at + 7 - self._publish_at
+                        self._body_size = size
+                    self._publish_at = -1
+                    channel.take_body(p, at + 7, size)
             at = following
             if self.is_stalled:
                 return
+
+    def _repeats(self, p: bytearray, at: int, end: int) -> bool:
+        """Handle the publish at ``at`` if it is like the last one and all there. Was it?"""
+        channel = self._current
+        body_at = at + self._template_size
+        following = body_at + self._body_size + 1
+        if (
+            following > end
+            or p[following - 1] != FRAME_END
+            or channel is None
+            or channel.expecting != METHOD_FRAME
+            or not octets.same(p, at, self._template_size, self._template)
+        ):
+            return False
+        self.at = following
+        self.method_index = BASIC_PUBLISH
+        channel.on_publish(octets.cut(p, body_at, following - 1))
+        return True
 
     def _lose_framing(self, kind: int, size: int, end_octet: int) -> None:
         """Nobody can tell where the next frame starts."""

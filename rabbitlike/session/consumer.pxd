@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
@@ -21,12 +22,19 @@ cdef class Consumer(Subscriber):
     cdef Unacked _unacked
     cdef Turn _turn
     cdef object _on_cancel
+    cdef bytes _before
+    cdef bytes _behind
+    cdef bytes _last_address
+    cdef bytes _last_properties
+    cdef Py_ssize_t _last_size
     cdef object _timeout
     cdef object _timeout_ms
 
     cpdef bint takes(self) except -1
     @cython.locals(unacked=Unacked, properties=bytes)
     cpdef object deliver(self, Message message)
+    @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
+    cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cpdef object cancel(self)
 
 

@@ -10,6 +10,7 @@ from rabbitlike.broker.message import Message
 from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.turn import Turn
+from rabbitlike.protocol.frames import likeness
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session.outlet import Outlet
@@ -17,12 +18,19 @@ from rabbitlike.session.timeout import AckTimeout
 from rabbitlike.session.unacked import Delivery, Unacked
 
 DELIVERY_COUNT = "x-delivery-count"
+#: A method frame's octets before its arguments.
+FIRST_OCTETS = 11
 
 
 class Consumer(Subscriber):
     """One basic.consume."""
 
     __slots__ = (
+        "_before",
+        "_behind",
+        "_last_address",
+        "_last_properties",
+        "_last_size",
         "_number",
         "_on_cancel",
         "_outlet",
@@ -72,6 +80,12 @@ class Consumer(Subscriber):
         self._unacked = unacked
         self._turn = turn
         self._on_cancel = on_cancel
+        #: What the last delivery looked like around its tag and body, and by what the next is known to look the same.
+        self._before = b""
+        self._behind = b""
+        self._last_address = b""
+        self._last_properties = b""
+        self._last_size = -1
         #: Who looks after deliveries that are not settled in time; None where there is no such time.
         self._timeout = timeout if timeout_ms and not no_ack else None
         self._timeout_ms = timeout_ms
@@ -91,16 +105,15 @@ class Consumer(Subscriber):
         properties = message.properties
         if self.queue.counts_deliveries:
             properties = with_delivery_count(message)
-        self._outlet.put_deliver(
-            self._number,
-            self._tag_octets,
-            unacked.last_tag,
-            message.attempts > 0,
-            message.address,
-            properties,
-            message.body,
-            self._outlet.payload_max,
-        )
+        if (
+            message.address is self._last_address
+            and properties is self._last_properties
+            and len(message.body) == self._last_size
+            and message.attempts == 0
+        ):
+            self._outlet.put_like(self._before, unacked.last_tag, self._behind, message.body)
+        else:
+            self._put(message, properties, unacked.last_tag)
         self._outlet.mark()
         if self.no_ack:
             self.queue.ack(message)
@@ -110,6 +123,30 @@ class Consumer(Subscriber):
             unacked.add(Delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms))
             if self._timeout is not None:
                 self._timeout.watch(self._timeout_ms)
+
+    def _put(self, message: Message, properties: bytes, delivery_tag: int) -> None:
+        """A delivery that is not like the last one; the next may be like this one."""
+        outlet = self._outlet
+        start = outlet.size
+        outlet.put_deliver(
+            self._number,
+            self._tag_octets,
+            delivery_tag,
+            message.attempts > 0,
+            message.address,
+            properties,
+            message.body,
+            outlet.payload_max,
+        )
+        size = len(message.body)
+        if message.attempts == 0 and 0 < size <= outlet.payload_max:
+            if message.address is self._last_address and size == self._last_size:
+                # Not the first of its kind: worth remembering.
+                frames = bytes(outlet.data[start : outlet.size])
+                self._before, self._behind = likeness(frames, FIRST_OCTETS + len(self._tag_octets), size)
+                self._last_properties = properties
+            self._last_address = message.address
+            self._last_size = size
 
     def cancel(self) -> None:
         self._on_cancel(self)

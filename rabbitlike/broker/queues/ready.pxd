@@ -63,7 +63,6 @@ cdef class Ready:
     cpdef bint page_out(self, object page) except -1
     cpdef int level_number(self, int priority)
     cdef object _add_page(self, Level level, object page)
-    cdef object _came(self, Message message)
     @cython.locals(level=Level)
     cdef Level _level(self, int number)
     @cython.locals(message=Message)
@@ -73,5 +72,5 @@ cdef class Ready:
     @cython.locals(message=Message)
     cdef bint _read_on(self, Level level)
     @cython.locals(message=Message, level=Level)
-    cdef Message _pop_higher(self)
+    cdef Message _pop_highest(self)
     cpdef list _in_order(self)

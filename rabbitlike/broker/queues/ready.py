@@ -157,24 +157,29 @@ class Ready:
 
     def push(self, message: Message) -> None:
         """A new message, behind all of its level."""
-        if message.priority <= 0 and self._default_priority == 0:
-            self._bottom.push(message)
+        if message.priority <= 0 and self._default_priority == 0 and not self._is_spilling:
+            self._bottom.ring.push(message)
         else:
             self._level(self.level_number(message.priority)).push(message)
-        self._came(message)
+        message.state = READY
+        self.count += 1
+        self.body_bytes += len(message.body)
+        self.memory_bytes += MESSAGE_COST + len(message.body)
 
     def push_back(self, message: Message) -> None:
         """A message that was out, back to where it stood."""
         heappush(self._level(self.level_number(message.priority)).returned, (message.position, message))
-        self._came(message)
+        message.state = READY
+        self.count += 1
+        self.body_bytes += len(message.body)
+        self.memory_bytes += MESSAGE_COST + len(message.body)
 
     def pop(self) -> Message | None:
         """The next message, or None when there is none."""
-        message = None
-        if self._others is not None:
-            message = self._pop_higher()
-        if message is None:
-            message = self._pop_level(self._bottom)
+        if self._others is None and not self._is_spilling and not self._bottom.returned:
+            message = self._bottom.ring.pop()
+        else:
+            message = self._pop_highest()
         if message is not None:
             self.count -= 1
             self.body_bytes -= len(message.body)
@@ -302,12 +307,6 @@ class Ready:
         level.pages.append(page)
         self.page_count += 1
 
-    def _came(self, message: Message) -> None:
-        message.state = READY
-        self.count += 1
-        self.body_bytes += len(message.body)
-        self.memory_bytes += MESSAGE_COST + len(message.body)
-
     def _level(self, number: int) -> Level:
         if number == 0:
             return self._bottom
@@ -356,13 +355,13 @@ class Ready:
             self._is_spilling = False
         return found
 
-    def _pop_higher(self) -> Message | None:
+    def _pop_highest(self) -> Message | None:
         if self._others is not None:
             for level in self._others.values():
                 message = self._pop_level(level)
                 if message is not None:
                     return message
-        return None
+        return self._pop_level(self._bottom)
 
     def _in_order(self) -> list[Level]:
         return [*(self._others or {}).values(), self._bottom]
