@@ -67,12 +67,14 @@ class SqliteStore:
             return connection
 
         self._writer = await opened.enter_async_context(
-            aiosqlite.connect(self.path, factory=make, isolation_level=None)
+            _ending_with_the_process(aiosqlite.connect(self.path, factory=make, isolation_level=None))
         )
         await self._writer.executescript(pragmas(self.durability))
         # After it had to grow, the log is cut back to its length.
         await self._writer.executescript(f"PRAGMA journal_size_limit = {self._log_bytes}")
-        other = await opened.enter_async_context(aiosqlite.connect(self.path, isolation_level=None))
+        other = await opened.enter_async_context(
+            _ending_with_the_process(aiosqlite.connect(self.path, isolation_level=None))
+        )
         await other.executescript(pragmas(self.durability))
         self._pages = Pages(self.path)
         opened.callback(self._pages.close)
@@ -93,3 +95,10 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._opened.aclose()
+
+
+def _ending_with_the_process(connection: aiosqlite.Connection) -> aiosqlite.Connection:
+    """Without it a process that fails before it has closed the store would never end: its thread waits for work."""
+    # aiosqlite has no public way. What was committed is safe: it is a crash, and nothing else.
+    connection._thread.daemon = True
+    return connection

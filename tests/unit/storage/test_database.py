@@ -47,7 +47,8 @@ def refusal(path: Path) -> str:
     return text
 
 
-# Schema --------------------------------------------------------------------------------------------------------------
+# Schema
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_file_has_the_right_shape(tmp_path: Path) -> None:
@@ -107,7 +108,8 @@ def test_recovery_reads_no_page_of_data(tmp_path: Path) -> None:
     assert [row[3] for row in plan] == ["SCAN batches USING COVERING INDEX descriptors"]
 
 
-# Refusals ------------------------------------------------------------------------------------------------------------
+# Refusals
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_refuses_what_is_not_a_database(tmp_path: Path) -> None:
@@ -185,7 +187,8 @@ async def test_refuses_a_folder_that_is_a_file(tmp_path: Path) -> None:
         await SqliteStore(tmp_path / "data").open()
 
 
-# One process ---------------------------------------------------------------------------------------------------------
+# One process
+# ---------------------------------------------------------------------------------------------------------
 
 
 async def test_a_second_store_names_the_first_ones_process(tmp_path: Path) -> None:
@@ -227,7 +230,8 @@ async def test_a_failed_opening_lets_go_of_everything(tmp_path: Path) -> None:
     Lock(tmp_path).release()
 
 
-# The log -------------------------------------------------------------------------------------------------------------
+# The log
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_preallocated_log_is_an_empty_one(tmp_path: Path) -> None:
@@ -256,7 +260,8 @@ def test_no_log_is_made_where_space_is_short(tmp_path: Path) -> None:
     assert not (tmp_path / "db-wal").exists()
 
 
-# Words ---------------------------------------------------------------------------------------------------------------
+# Words
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
