@@ -9,6 +9,7 @@ cdef class Journal:
     cdef list _logs
     cdef list _writing
     cdef object _work
+    cdef dict _records
     cdef object _wake
 
     cpdef int64_t next_batch_id(self)

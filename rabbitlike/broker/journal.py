@@ -24,7 +24,7 @@ class Changed(Protocol):
 class Journal:
     """One per broker with a durable store."""
 
-    __slots__ = ("_last_batch_id", "_logs", "_wake", "_work", "_writing", "committed", "number", "recorded")
+    __slots__ = ("_last_batch_id", "_logs", "_records", "_wake", "_work", "_writing", "committed", "number", "recorded")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         #: The commit that what is added now will be in.
@@ -38,6 +38,8 @@ class Journal:
         #: Those in the commit under way.
         self._writing: list[Changed] = []
         self._work = Work()
+        #: The last word on each record since the last commit; None: it is to go.
+        self._records: dict[tuple[str, str], Record | None] = {}
         self._wake = wake
 
     def start(self, last_batch_id: int) -> None:
@@ -56,14 +58,12 @@ class Journal:
 
     def write(self, record: Record) -> None:
         self.recorded += 1
-        self._work.records.append(record)
+        self._records[record.kind, record.key] = record
         self._wake()
 
     def erase(self, kind: str, key: str) -> None:
         self.recorded += 1
-        # What was written and erased since the last commit need not be written.
-        self._work.records = [r for r in self._work.records if r.kind != kind or r.key != key]
-        self._work.removed_records.append((kind, key))
+        self._records[kind, key] = None
         self._wake()
 
     def remove_queue(self, queue_id: int) -> None:
@@ -73,6 +73,12 @@ class Journal:
     def take(self) -> Work:
         """Everything up to now, as the commit with the present number. The last one is done by then."""
         work = self._work
+        for (kind, key), record in self._records.items():
+            if record is None:
+                work.removed_records.append((kind, key))
+            else:
+                work.records.append(record)
+        self._records = {}
         self._writing = self._logs
         self._work = Work()
         self._logs = []

@@ -48,6 +48,7 @@ cdef class Channel(Content):
     cdef dict _targets
     cdef bint _is_watched
     cdef bint _answers_due
+    cdef bint _is_awaiting
     cdef bint _forgets_deaths
 
     cdef object on_ack(self, uint64_t delivery_tag, bint multiple)

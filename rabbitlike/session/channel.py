@@ -90,6 +90,7 @@ class Channel(Content):
     __slots__ = (
         "_answers_due",
         "_forgets_deaths",
+        "_is_awaiting",
         "_is_watched",
         "_target",
         "_targets",
@@ -133,6 +134,8 @@ class Channel(Content):
         #: The properties at hand ask for the careful way.
         self._is_watched = False
         self._answers_due = False
+        #: Confirms wait for a commit, and the broker knows it.
+        self._is_awaiting = False
         #: parity: RabbitMQ 4 starts x-death anew when a client publishes; 3.x counts on.
         self._forgets_deaths = not settings.trust_client_x_death
 
@@ -186,7 +189,9 @@ class Channel(Content):
         if self.confirms is not None:
             is_due = self.confirms.accept(number) if accepted else self.confirms.refuse()
             if not is_due:
-                self.connection.await_commit()
+                if not self._is_awaiting:
+                    self._is_awaiting = True
+                    self.connection.await_commit()
             elif not self._answers_due:
                 self._answers_due = True
                 self.connection.answer_later(self)
@@ -326,7 +331,8 @@ class Channel(Content):
         if self.confirms.commit(number) and not self._answers_due:
             self._answers_due = True
             self.connection.answer_later(self)
-        return not self.confirms.is_waiting
+        self._is_awaiting = self.confirms.is_waiting
+        return not self._is_awaiting
 
     def commit_failed(self) -> None:
         """What waits for a commit is refused: it may be stored yet, but nobody can promise it."""

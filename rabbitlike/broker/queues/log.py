@@ -107,7 +107,7 @@ class Log:
         self._release: Callable[[list[Page]], None] = lambda pages: None
         self._journal = journal
         self.levels = levels
-        self.default_priority = default_priority
+        self.default_priority = min(default_priority, levels - 1)
         self.is_touched = False
         #: Messages to be written with the next commit, unless settled until then.
         self._fresh: list[Message] = []
@@ -138,6 +138,11 @@ class Log:
         message.logged = SETTLED
         if message.batch is not None:
             message.batch.settle(message.index)
+        if message.attempts > 0:
+            # Nobody need know any more how often it came back.
+            self._attempts[message.position] = 0
+            if not self.is_touched:
+                self._journal.touch(self)
 
     def returned(self, message: Message) -> None:
         """A message came back undone."""
@@ -213,21 +218,23 @@ class Log:
         work.marks.append((self.queue_id, self.next_position, self.delivered_position))
 
     def _take_fresh(self, fresh: list[Message], work: Work) -> None:
-        groups: dict[tuple[int, bool], list[Message]] = {}
+        # What stands before and what may leave memory are never in one batch: a page is made of whole batches.
+        groups: dict[tuple[int, bool, bool], list[Message]] = {}
         for message in fresh:
             if message.logged != SETTLED:
                 level = self.default_priority if message.priority < 0 else min(message.priority, self.levels - 1)
-                key = (level, message.persistent and self.is_durable)
+                may_leave = 0 < self.spill_from <= message.position
+                key = (level, message.persistent and self.is_durable, may_leave)
                 group = groups.get(key)
                 if group is None:
                     groups[key] = [message]
                 else:
                     group.append(message)
         pages: dict[int, Page] = {}
-        for (level, is_persistent), messages in groups.items():
+        for (level, is_persistent, may_leave), messages in groups.items():
             batch = self._write(level, is_persistent, messages, work)
             first, last = messages[0].position, messages[len(messages) - 1].position
-            if 0 < self.spill_from <= first:
+            if may_leave:
                 page = pages.get(level)
                 if page is None:
                     page = pages[level] = Page(level, first, last)

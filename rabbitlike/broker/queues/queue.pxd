@@ -46,6 +46,7 @@ cdef class Queue(Pumped):
     cdef bint _sparing
     cdef list _expiries
     cdef int64_t _expiry_at_ms
+    cdef int64_t _expiry_count
     cdef object _expiry_timer
     cdef object _expires_timer
 

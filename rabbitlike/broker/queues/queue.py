@@ -39,6 +39,7 @@ class Queue(Pumped):
         "_expires_timer",
         "_expiries",
         "_expiry_at_ms",
+        "_expiry_count",
         "_expiry_timer",
         "_log",
         "_max_bytes",
@@ -107,7 +108,9 @@ class Queue(Pumped):
         self._next_position = 1
         #: Messages that expire at a time of their own, by time; those of the queue's TTL expire in order and need no
         #: entry.
-        self._expiries: list[tuple[int, int, Message | Page]] = []
+        #: The number in the middle is unlike any other, so that neither messages nor pages are ever compared.
+        self._expiries: list[tuple[int, int, int, Message | Page]] = []
+        self._expiry_count = 0
         self._expiry_at_ms = 0
         self._expiry_timer: Timer | None = None
         self._expires_timer: Timer | None = None
@@ -377,10 +380,11 @@ class Queue(Pumped):
             if len(self._expiries) > 2 * self.ready.count + STALE_EXPIRIES:
                 # Most entries are of messages consumed long before they were due.
                 self._expiries = [
-                    entry for entry in self._expiries if isinstance(entry[2], Page) or entry[2].state == READY
+                    entry for entry in self._expiries if isinstance(entry[3], Page) or entry[3].state == READY
                 ]
                 heapify(self._expiries)
-            heappush(self._expiries, (message.expires_at_ms, message.position, message))
+            self._expiry_count += 1
+            heappush(self._expiries, (message.expires_at_ms, message.position, self._expiry_count, message))
         self._watch_expiry(message.expires_at_ms)
 
     def _watch_expiry(self, expires_at_ms: int) -> None:
@@ -398,7 +402,7 @@ class Queue(Pumped):
         now_ms = self.turn.now_ms
         expiries = self._expiries
         while expiries and expiries[0][0] <= now_ms:
-            message = heappop(expiries)[2]
+            message = heappop(expiries)[3]
             if isinstance(message, Page):
                 self._expire_page(message, now_ms)
             elif message.state == READY:
@@ -440,7 +444,8 @@ class Queue(Pumped):
     def remember_page_expiry(self, page: Page) -> None:
         """Messages that are on disk only expire in time, too."""
         if page.expires_at_ms:
-            heappush(self._expiries, (page.expires_at_ms, page.first_position, page))
+            self._expiry_count += 1
+            heappush(self._expiries, (page.expires_at_ms, page.first_position, self._expiry_count, page))
             self._watch_expiry(page.expires_at_ms)
 
     def remember_expiry(self, message: Message) -> None:

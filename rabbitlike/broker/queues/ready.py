@@ -265,7 +265,7 @@ class Ready:
         if not level.is_spilling or tail is None:
             return False
         message = tail.first()
-        if message is None or message.position != page.first_position:
+        if message is None or not page.first_position <= message.position <= page.last_position:
             return False
         while message is not None and message.position <= page.last_position:
             tail.pop()
