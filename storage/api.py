@@ -1,8 +1,9 @@
 """The store's port: all that the broker knows of storage.
 
 What changed since the last commit travels as one `Work`, and `commit` makes it durable as one transaction: after it
-returns, all of it survives a power cut; if it raises, none of it has happened. Messages are opaque here: packed together
-in batches by the broker, never changed, deleted as a whole. What was settled of a batch is kept apart, as a bitmap.
+returns, all of it survives a power cut; if it raises, none of it has happened. Messages are opaque here: packed
+together in batches by the broker, never changed, deleted as a whole. What was settled of a batch is kept apart, as a
+bitmap.
 """
 
 from collections.abc import Sequence
