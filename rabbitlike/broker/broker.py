@@ -115,6 +115,9 @@ class Broker:
                     )
         for queue_id in batches:
             log.error("recovery: messages of queue %d, which is not known, are dropped", queue_id)
+        known = {queue.log.queue_id for vhost in self.vhosts.values() for queue in vhost.queues.values() if queue.log}
+        for queue_id in (batches.keys() | marks.keys()) - known:
+            # Mostly queues that were not durable and had outgrown memory: their numbers will be given again.
             if self.journal is not None:
                 self.journal.remove_queue(queue_id)
 
