@@ -5,7 +5,7 @@ from rabbitlike.broker.message cimport Message
 from rabbitlike.protocol cimport octets
 
 cdef Py_ssize_t HEAD
-cdef int PERSISTENT, NO_PRIORITY
+cdef int HIGHEST, PERSISTENT, NO_PRIORITY
 
 
 @cython.locals(message=Message, size=Py_ssize_t, at=Py_ssize_t, p="unsigned char*", data=bytearray)

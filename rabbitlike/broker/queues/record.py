@@ -10,6 +10,8 @@ from rabbitlike.protocol import octets
 #: position, published_at_ms, expires_at_ms, flags, priority, then the lengths of address, properties and body.
 HEAD = 36
 PERSISTENT = 1
+#: The priority is 255; without it, that octet says that there is none.
+HIGHEST = 2
 NO_PRIORITY = 255
 
 
@@ -24,7 +26,7 @@ def pack(messages: list[Message]) -> bytes:
         octets.put_u64(p, at, message.position)
         octets.put_u64(p, at + 8, message.published_at_ms)
         octets.put_u64(p, at + 16, message.expires_at_ms)
-        p[at + 24] = PERSISTENT if message.persistent else 0
+        p[at + 24] = (PERSISTENT if message.persistent else 0) | (HIGHEST if message.priority == 255 else 0)
         p[at + 25] = NO_PRIORITY if message.priority < 0 else message.priority
         octets.put_u16(p, at + 26, len(message.address))
         octets.put_u32(p, at + 28, len(message.properties))
@@ -59,7 +61,7 @@ def unpack(data: bytes) -> list[Message]:
             octets.cut(p, address_end, properties_end),
             octets.cut(p, properties_end, body_end),
             p[at + 24] & PERSISTENT != 0,
-            -1 if priority == NO_PRIORITY else priority,
+            -1 if priority == NO_PRIORITY and p[at + 24] & HIGHEST == 0 else priority,
             octets.get_u64(p, at + 8),
         )
         message.position = octets.get_u64(p, at)
