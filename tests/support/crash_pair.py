@@ -1,0 +1,206 @@
+"""A broker over a disk that can be cut off at any moment, in one thread: every commit is begun and ended by hand.
+
+    disk = SimulatedDisk()                         # or SqliteDisk(folder)
+    pair = disk.boot(queue_window=2000)            # a DurablePair: a Pair whose broker has a journal
+    ...
+    pair.begin_commit(); ...; pair.end_commit()    # what happens in between is the next commit's
+    pair = disk.boot(now_ms=..., crash=True)       # the process died: only what was committed is left
+
+What must stay true: a commit is begun only when the broker asked for one, just as the writer would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from rabbitlike.broker.broker import Broker
+from rabbitlike.broker.journal import Journal
+from rabbitlike.config import BrokerSettings
+from rabbitlike.storage.api import Batch, Record, Recovered, StorageError, Store, Work
+from rabbitlike.storage.store import SqliteStore
+from rabbitlike.testing import FakeClock
+from tests.support.pair import Client, Pair, whole
+
+T = TypeVar("T")
+
+START_MS = 1_700_000_000_000
+
+
+class SimulatedStore:
+    """The store's port over dictionaries: what `commit` was given outlives the broker, nothing else does."""
+
+    is_durable = True
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, str], str] = {}
+        self.batches: dict[int, Batch] = {}
+        self.marks: dict[int, tuple[int, int]] = {}
+        self.attempts: dict[tuple[int, int], int] = {}
+        self.last_batch_id = 0
+
+    async def open(self) -> Recovered:
+        self.batches = {number: batch for number, batch in self.batches.items() if not batch.is_transient}
+        batches = sorted(self.batches.values(), key=lambda one: (one.queue_id, one.level, one.first_position))
+        return Recovered(
+            records=[Record(kind, key, value) for (kind, key), value in sorted(self.records.items())],
+            batches=[replace(batch, data=b"") for batch in batches],
+            marks=[(queue_id, *mark) for queue_id, mark in self.marks.items()],
+            attempts=[(*place, count) for place, count in self.attempts.items()],
+            last_batch_id=self.last_batch_id,
+        )
+
+    async def commit(self, work: Work) -> None:
+        for record in work.records:
+            self.records[record.kind, record.key] = record.value
+        for place in work.removed_records:
+            self.records.pop(place, None)
+        for gone in work.removed_queues:
+            self.batches = {number: batch for number, batch in self.batches.items() if batch.queue_id != gone}
+            self.attempts = {place: count for place, count in self.attempts.items() if place[0] != gone}
+            self.marks.pop(gone, None)
+        for batch in work.batches:
+            assert batch.batch_id > self.last_batch_id, "batch ids only grow"
+            self.batches[batch.batch_id] = batch
+            self.last_batch_id = batch.batch_id
+        for number in work.removed_batches:
+            assert self.batches.pop(number, None) is not None, f"batch {number} is removed and was not there"
+        for number, settled in work.settled:
+            self.batches[number] = replace(self.batches[number], settled=settled)
+        for queue_id, following, delivered in work.marks:
+            before = self.marks.get(queue_id, (0, 0))
+            assert following >= before[0], "positions are never given twice"
+            self.marks[queue_id] = (following, delivered)
+        for queue_id, position, count in work.attempts:
+            self.attempts[queue_id, position] = count
+            if not count:
+                del self.attempts[queue_id, position]
+
+    def read(self, batch_id: int) -> bytes:
+        if batch_id not in self.batches:
+            raise StorageError(f"batch {batch_id} is not there")
+        return self.batches[batch_id].data
+
+    async def close(self) -> None:
+        return None
+
+
+class Disk:
+    """What outlives a broker, and the loop that the store's port is called on."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._store: Store | None = None
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+    def boot(self, *, now_ms: int = START_MS, crash: bool = False, **settings: object) -> DurablePair:
+        """A broker on what is there, after the last one ended well or was cut off."""
+        if self._store is not None:
+            self.leave(self._store, crash=crash)
+        self._store = self.open()
+        return DurablePair(self, self._store, self.run(self._store.open()), now_ms, **settings)
+
+    def open(self) -> Store:
+        raise NotImplementedError
+
+    def leave(self, store: Store, *, crash: bool) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        if self._store is not None:
+            self.run(self._store.close())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class SimulatedDisk(Disk):
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept = SimulatedStore()
+
+    def open(self) -> Store:
+        return self._kept
+
+    def leave(self, store: Store, *, crash: bool) -> None:
+        pass
+
+
+class SqliteDisk(Disk):
+    """The real store; a crash leaves the files as they lie there."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._lives = 0
+
+    @property
+    def _present(self) -> Path:
+        return self._folder / f"life {self._lives}"
+
+    def open(self) -> Store:
+        return SqliteStore(self._present, "off", log_bytes=1 << 18)
+
+    def leave(self, store: Store, *, crash: bool) -> None:
+        before = self._present
+        if crash:
+            self._lives += 1
+            shutil.copytree(before, self._present)
+        self.run(store.close())
+        if crash:
+            shutil.rmtree(before)
+
+
+class DurablePair(Pair):
+    """A Pair whose broker keeps things on a disk."""
+
+    def __init__(self, disk: Disk, store: Store, recovered: Recovered, now_ms: int, **settings: object) -> None:
+        self.clock = FakeClock(now_ms)
+        self.disk = disk
+        self.store = store
+        self.is_awake = False
+        self.journal = Journal(self._wake)
+        self.broker = Broker(BrokerSettings(**settings), store, self.clock, self.journal)  # type: ignore[arg-type]
+        self.buffer = bytearray(4096)
+        self.clients: list[Client] = []
+        self.cut = whole
+        #: The number and the work of the commit that was begun and has not ended.
+        self.in_flight: tuple[int, Work] | None = None
+        self.broker.recover(recovered)
+
+    def _wake(self) -> None:
+        self.is_awake = True
+
+    def begin_commit(self) -> bool:
+        """Take what has gathered, if anybody asked for a commit and none is under way."""
+        if not self.is_awake or self.in_flight is not None:
+            return False
+        self.is_awake = False
+        self.in_flight = (self.journal.number, self.journal.take())
+        return True
+
+    def write(self) -> None:
+        """The disk has the commit under way; the broker does not know yet."""
+        assert self.in_flight is not None
+        if not self.in_flight[1].is_empty():
+            self.disk.run(self.store.commit(self.in_flight[1]))
+
+    def end_commit(self) -> int:
+        """The disk has it and the broker knows. The number of the commit."""
+        assert self.in_flight is not None
+        self.write()
+        number, _ = self.in_flight
+        self.in_flight = None
+        self.broker.committed(number)
+        self.settle()
+        return number
+
+    @property
+    def is_busy(self) -> bool:
+        """A commit is under way or was asked for."""
+        return self.is_awake or self.in_flight is not None
