@@ -203,9 +203,7 @@ class DurabilityMachine(RuleBasedStateMachine):
         if "x-dead-letter-exchange" in line.arguments:
             dead = self.lines["dead"]
             level = dead.level_of(message.priority)
-            dead.ready.append(
-                Message(message.number, message.priority, level, message.persistent, 0, self.letter_rank)
-            )
+            dead.ready.append(Message(message.number, message.priority, level, message.persistent, 0, self.letter_rank))
 
     @property
     def letter_rank(self) -> int:

@@ -198,7 +198,7 @@ class UnknownMethod:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableHeader:
-    """A content header whose table has a key that is no text: pamqp cannot read what a client was free to publish."""
+    """A content header that pamqp cannot read: keys that are no text, times beyond the year 9999. Brokers pass it on."""
 
     payload: bytes
 
@@ -246,17 +246,12 @@ def decode(raw: bytes) -> Received:
 def _unmarshal(raw: bytes) -> Decoded:
     try:
         consumed, _, decoded = pamqp_frame.unmarshal(raw)
-    except (UnmarshalingException, UnicodeDecodeError) as error:
-        if not isinstance(error, UnicodeDecodeError) and not isinstance(error.__cause__, UnicodeDecodeError):
-            raise
+    except (UnmarshalingException, UnicodeDecodeError, OverflowError):
+        if raw[0] == HEADER:
+            return UnreadableHeader(raw[7:-1])
         # Names are octets to a broker; pamqp wants text.
         with patch.dict(pamqp_decode.METHODS, shortstr=_name):
-            try:
-                consumed, _, decoded = pamqp_frame.unmarshal(raw)
-            except (UnmarshalingException, UnicodeDecodeError):
-                if raw[0] == HEADER:
-                    return UnreadableHeader(raw[7:-1])
-                raise
+            consumed, _, decoded = pamqp_frame.unmarshal(raw)
     assert consumed == len(raw)
     return decoded
 
