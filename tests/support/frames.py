@@ -198,7 +198,7 @@ class UnknownMethod:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableHeader:
-    """A content header that pamqp cannot read: keys that are no text, times beyond the year 9999. Brokers pass it on."""
+    """A content header that pamqp cannot read but brokers pass on: keys that are no text, times after the year 9999."""
 
     payload: bytes
 

@@ -83,10 +83,11 @@ def test_good_header(pair: Pair, cut: Cut) -> None:
     client.expect_nothing()
 
 
-def test_header_of_0_9(pair: Pair) -> None:
+@CUTS
+def test_header_of_0_9(pair: Pair, cut: Cut) -> None:
     """#21 parity: the header of AMQP 0-9 is taken for 0-9-1."""
     client = pair.dial()
-    client.feed(b"AMQP\x01\x01\x00\x09")
+    client.feed(b"AMQP\x01\x01\x00\x09", cut)
     client.expect(commands.Connection.Start)
 
 
