@@ -63,15 +63,15 @@ class SqliteStore:
             connection = TransactionConnection(*arguments, **options)  # type: ignore[arg-type]
             connection.last_id = connection.reserved_id = recovery.recovered.last_batch_id
             connection.marked = recovery.marked
-            # After it had to grow, the log is cut back to its length.
-            connection.executescript(f"{pragmas(self.durability)} PRAGMA journal_size_limit = {self._log_bytes};")
-            connection.prepare()
             self._transaction = connection
             return connection
 
         self._writer = await opened.enter_async_context(
             _ending_with_the_process(aiosqlite.connect(self.path, factory=make, isolation_level=None))
         )
+        await self._writer.executescript(pragmas(self.durability))
+        # After it had to grow, the log is cut back to its length.
+        await self._writer.executescript(f"PRAGMA journal_size_limit = {self._log_bytes}")
         other = await opened.enter_async_context(
             _ending_with_the_process(aiosqlite.connect(self.path, isolation_level=None))
         )
@@ -82,6 +82,8 @@ class SqliteStore:
         opened.push_async_callback(self._upkeep.close)
 
     async def commit(self, work: Work) -> None:
+        if self._upkeep.is_behind:
+            await self._upkeep.room()
         self._transaction.work = work
         try:
             await self._writer.commit()

@@ -51,6 +51,9 @@ class Upkeep:
         self._commits = 0
         self._is_resting = True
         self._wake = asyncio.Event()
+        #: Set while nothing is being copied.
+        self._pause = asyncio.Event()
+        self._pause.set()
         self._task = asyncio.create_task(self._run(), name="storage upkeep")
 
     def written(self, octets: int) -> None:
@@ -60,6 +63,15 @@ class Upkeep:
         self._commits += 1
         if self._left >= self._step or self._is_resting:
             self._wake.set()
+
+    @property
+    def is_behind(self) -> bool:
+        """The log is far too long: a commit should wait for room()."""
+        return self.log_bytes >= self._at_once
+
+    async def room(self) -> None:
+        """When the copying under way is done. Does not wait where a reader keeps the log from starting over."""
+        await self._pause.wait()
 
     async def close(self) -> None:
         self._task.cancel()
@@ -99,17 +111,21 @@ class Upkeep:
 
     async def _copy(self) -> bool:
         """One step. False when nothing moves: somebody reads an old state, or the disk is full."""
-        before = self._left
-        in_log, copied = await self._checkpoint(self._other)
-        since = self._left - before
-        self.log_bytes = in_log + since
-        self._left = in_log - copied + since
-        if self._left == 0:
-            self.log_bytes = 0  # the next commit starts over by itself
-            return True
-        if self.log_bytes < self._soon or (self._left > self._step and self.log_bytes < self._at_once):
-            return self._left - since < before
-        return await self._start_over()
+        self._pause.clear()
+        try:
+            before = self._left
+            in_log, copied = await self._checkpoint(self._other)
+            since = self._left - before
+            self.log_bytes = in_log + since
+            self._left = in_log - copied + since
+            if self._left == 0:
+                self.log_bytes = 0  # the next commit starts over by itself
+                return True
+            if self.log_bytes < self._soon or (self._left > self._step and not self.is_behind):
+                return self._left - since < before
+            return await self._start_over()
+        finally:
+            self._pause.set()
 
     async def _start_over(self) -> bool:
         """Copy what is left with the writer's connection: then it is all, and the next commit begins a new log."""

@@ -115,6 +115,18 @@ async def test_reading_what_is_not_there_is_an_error(store: Store) -> None:
         store.read(5)
 
 
+async def test_takes_much_work_at_once(store: Store) -> None:
+    await store.commit(Work(batches=[batch(number) for number in range(1, 1000)]))
+    await store.commit(
+        Work(
+            settled=[(number, b"\1") for number in range(1, 1000)],
+            marks=[(number, 1, 1) for number in range(1000)],
+            attempts=[(1, number, 1) for number in range(1000)],
+        )
+    )
+    await store.commit(Work(removed_batches=[*range(1, 1000)]))
+
+
 # Those with a disk
 # ---------------------------------------------------------------------------------------------------
 
@@ -207,6 +219,12 @@ async def test_a_removed_batch_is_gone_with_its_bitmap(bench: Bench) -> None:
 async def test_written_and_removed_in_one_work_is_gone(bench: Bench) -> None:
     await bench.store.commit(Work(batches=[replace(batch(1), settled=b"\1"), batch(2)], removed_batches=[1]))
     assert (await bench.reopen()).batches == described(batch(2))
+
+
+async def test_a_removed_batch_gets_no_bitmap(bench: Bench) -> None:
+    await bench.store.commit(Work(batches=[batch(1), batch(2)], settled=[(1, b"\1")]))
+    await bench.store.commit(Work(removed_batches=[1], settled=[(1, b"\3"), (2, b"\2")]))
+    assert (await bench.reopen()).batches == [replace(batch(2), data=b"", settled=b"\2")]
 
 
 async def test_a_later_bitmap_replaces_the_earlier(bench: Bench) -> None:
