@@ -257,11 +257,11 @@ class Message:
 
     @property
     def exchange(self) -> str:
-        return self.method.exchange
+        return self.method.exchange or ""
 
     @property
     def routing_key(self) -> str:
-        return self.method.routing_key
+        return self.method.routing_key or ""
 
     @property
     def tag(self) -> int:
@@ -509,7 +509,7 @@ class Channel:
         item = self.client.take(self.number)
         assert item is not None, f"no content header; {self.client}"
         assert isinstance(item.frame, header.ContentHeader), f"no content header but {item!r}"
-        assert (item.frame.class_id, item.frame.weight) == (60, 0)
+        assert item.payload[:4] == b"\x00\x3c\x00\x00", "class 60, weight 0"
         content, bodies, size = bytearray(), 0, item.frame.body_size
         while len(content) < size:
             part = self.client.take(self.number)
@@ -612,7 +612,7 @@ class Channel:
 
     def expect_confirms(self) -> list[tuple[str, int, bool]]:
         """Every ack and nack standing next on the channel, as (name, tag, multiple)."""
-        confirms = []
+        confirms: list[tuple[str, int, bool]] = []
         while True:
             item = next((item for item in self.client.received() if item.channel == self.number), None)
             if item is None or not isinstance(item.frame, (commands.Basic.Ack, commands.Basic.Nack)):

@@ -207,7 +207,7 @@ def test_topic_permission_before_user_id(pair: Pair, later: tuple[str, dict[str,
     pair.add_user("bob", "pw")
     pair.set_topic_permission("bob", "amq.topic", write="^mine$", read=".*")
     ch = pair.connect("bob", "pw").channel()
-    ch.publish(b"m", "amq.topic", "other", **later[1])
+    ch.publish(b"m", "amq.topic", "other", **later[1])  # type: ignore[arg-type]
     assert "access to topic 'other'" in ch.expect(commands.Channel.Close).reply_text
 
 
@@ -217,7 +217,7 @@ def test_expiration_and_copies_before_topic_permission(pair: Pair, earlier: tupl
     pair.add_user("bob", "pw")
     pair.set_topic_permission("bob", "amq.topic", write="^mine$", read=".*")
     ch = pair.connect("bob", "pw").channel()
-    ch.publish(b"m", "amq.topic", "other", **earlier[1])
+    ch.publish(b"m", "amq.topic", "other", **earlier[1])  # type: ignore[arg-type]
     assert earlier[0] in ch.expect(commands.Channel.Close).reply_text
 
 
