@@ -176,13 +176,14 @@ class Connection(FrameReader):
                 self.fail(error)
             except Exception:
                 log.exception("connection %s: unexpected error", self.name)
+                self._is_deaf = self._is_deaf or self.at == start
                 self.fail(internal_error("an unexpected error, for details see the broker log"))
         self.leftover = b"" if self._is_deaf else bytes(data[self.at : end])
 
     def _take_header(self, data: bytearray, end: int) -> bool:
         """The protocol header, before anything else. False: wait for more, or for nothing any more."""
         header = bytes(data[: min(end, len(PROTOCOL_HEADER))])
-        if len(header) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(header):
+        if len(header) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER[:4].startswith(header[:4]):
             self.leftover = header
             return False
         self.leftover = b""
