@@ -2,6 +2,7 @@
 # make; with gcc the hot path is compiled, without it runs as plain Python, and says so.
 #   make run  ARGS="--port 5673 --memory"
 #   make test ARGS="-k heartbeat"
+#   make crash N=500
 
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
@@ -9,7 +10,7 @@ BIN := .venv/bin
 PURE := build/pure
 ARGS ?=
 
-.PHONY: run test test-compiled test-pure check bench build clean
+.PHONY: run test test-compiled test-pure crash check bench build clean
 
 run: build
 	@exec $(BIN)/rabbitlike serve $(ARGS)
@@ -28,6 +29,10 @@ test-pure: .venv/.dev
 	@tar cf - --exclude=./.git --exclude=./.venv --exclude=./build --exclude=./data --exclude='*.so' --exclude=__pycache__ \
 		--exclude='./.*_cache' --exclude=./benchmarks/results . | tar xf - -C $(PURE)
 	cd $(PURE) && RABBITLIKE_PURE=1 PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python -m pytest $(ARGS)
+
+# Kills the broker N times under load and looks what is left.
+crash: build .venv/.dev
+	CRASH_ROUNDS=$(or $(N),50) $(BIN)/python -m pytest tests/crash $(ARGS)
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .
