@@ -101,6 +101,6 @@ class SqliteStore:
 
 def _ending_with_the_process(connection: aiosqlite.Connection) -> aiosqlite.Connection:
     """Without it a process that fails before it has closed the store would never end: its thread waits for work."""
-    # aiosqlite has no public way. What was committed is safe: it is a crash, and nothing else.
-    connection._thread.daemon = True
+    # aiosqlite has no public way; before 0.22 the connection was the thread. What was committed is safe: it is a crash.
+    getattr(connection, "_thread", connection).daemon = True
     return connection
