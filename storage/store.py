@@ -4,6 +4,7 @@ paging on the loop's. Owns the data folder from open() to close()."""
 import sqlite3
 from contextlib import AsyncExitStack
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 import aiosqlite
@@ -102,5 +103,6 @@ class SqliteStore:
 def _ending_with_the_process(connection: aiosqlite.Connection) -> aiosqlite.Connection:
     """Without it a process that fails before it has closed the store would never end: its thread waits for work."""
     # aiosqlite has no public way; before 0.22 the connection was the thread. What was committed is safe: it is a crash.
-    getattr(connection, "_thread", connection).daemon = True
+    thread: Thread = getattr(connection, "_thread", connection)  # type: ignore[assignment]
+    thread.daemon = True
     return connection
