@@ -103,6 +103,6 @@ class SqliteStore:
 def _ending_with_the_process(connection: aiosqlite.Connection) -> aiosqlite.Connection:
     """Without it a process that fails before it has closed the store would never end: its thread waits for work."""
     # aiosqlite has no public way; before 0.22 the connection was the thread. What was committed is safe: it is a crash.
-    thread: Thread = getattr(connection, "_thread", connection)  # type: ignore[assignment]
+    thread: Thread = getattr(connection, "_thread", connection)  # type: ignore[arg-type]
     thread.daemon = True
     return connection
