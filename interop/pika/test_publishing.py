@@ -76,6 +76,42 @@ def test_bodies_of_all_sizes_in_turn(connection: BlockingConnection) -> None:
     assert sorted(seen) == sorted(bytes([number]) * size for number, size in enumerate(sizes))
 
 
+def test_messages_alike_and_not(connection: BlockingConnection) -> None:
+    """Runs of messages that are alike but for one thing: a broker that remembers the last one must notice which."""
+    dice = random.Random(7)
+    channels = [connection.channel() for _ in range(2)]
+    queue = temporary_queue(channels[0])
+    keys = ("k", "l", "long.key")
+    for key in keys:
+        channels[0].queue_bind(queue, "amq.topic", key)
+    kinds = (BasicProperties(), BasicProperties(type="x"), BasicProperties(type="y"), BasicProperties(headers={"a": 1}))
+    expected: list[list[tuple[str, bytes, BasicProperties]]] = [[], []]
+    seen: list[list[tuple[str, bytes, BasicProperties]]] = [[], []]
+
+    def on_message(_: object, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> None:
+        seen[body[0]].append((method.routing_key, body, properties))
+
+    channels[1].basic_consume(queue, on_message, auto_ack=True)
+    key, size, kind = keys[0], 1, kinds[0]
+    for number in range(2000):
+        match dice.randrange(8):
+            case 0:
+                key = dice.choice(keys)
+            case 1:
+                size = dice.choice((1, 2, 3, 200))
+            case 2:
+                kind = dice.choice(kinds)
+        lane = dice.choice((0, 0, 0, 1))
+        body = bytes((lane, number % 256)) * size
+        channels[lane]._impl.basic_publish("amq.topic", key, body, kind)
+        expected[lane].append((key, body, kind))
+        if dice.random() < 0.05:
+            connection.process_data_events()
+    while sum(map(len, seen)) < 2000:
+        connection.process_data_events(1)
+    assert seen == expected
+
+
 def test_all_properties(channel: BlockingChannel) -> None:
     queue = temporary_queue(channel)
     channel.basic_publish("", queue, b"x", ALL)

@@ -145,6 +145,8 @@ class Consumer(Subscriber):
                 frames = bytes(outlet.data[start : outlet.size])
                 self._before, self._behind = likeness(frames, FIRST_OCTETS + len(self._tag_octets), size)
                 self._last_properties = properties
+            else:
+                self._last_properties = b""  # nobody's: what is remembered is of another size or address
             self._last_address = message.address
             self._last_size = size
 
