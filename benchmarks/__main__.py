@@ -13,10 +13,11 @@ import typer
 from rich.console import Console
 
 from benchmarks import brokers, machine, processes, report, runner
-from benchmarks.scenarios import ALL
+from benchmarks.scenarios import scenarios
 from benchmarks.scenarios.scenario import Scenario
 
 SECONDS, QUICK_SECONDS = 3.0, 1.0
+BACKLOG, QUICK_BACKLOG = 1_000_000, 100_000
 NEEDED_FILES = 4096
 WIDTH = 160  # where there is no terminal to ask
 
@@ -35,6 +36,7 @@ def main(
     repeat: Annotated[int, typer.Option(min=1, help="Samples of which the median counts.")] = 3,
     retake: Annotated[int, typer.Option(min=0, help="How often to retake a sample other programs disturbed.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long a sample loads the broker.")] = SECONDS,
+    backlog: Annotated[int, typer.Option(min=1000, help="Messages of 1 KB in the scenarios about backlogs.")] = BACKLOG,
     quick: Annotated[bool, typer.Option("--quick", help="One sample of a second each: a smoke test.")] = False,
     pure: Annotated[bool, typer.Option("--pure", help="Run rabbitlike's sources, not its compiled modules.")] = False,
     rabbitlike_python: Annotated[
@@ -49,7 +51,9 @@ def main(
     console, progress = Console(), Console(stderr=True)
     if not console.is_terminal:
         console.width = WIDTH
-    chosen = _choose(scenario)
+    chosen = _choose(scenario, min(backlog, QUICK_BACKLOG) if quick else backlog)
+    if only is Only.SINK:  # it keeps nothing and confirms nothing
+        chosen = [entry for entry in chosen if entry.place is brokers.Place.MEMORY]
     if list_:
         for entry in chosen:
             console.print(f"{entry.name:<18} {entry.title}", highlight=False)
@@ -77,10 +81,11 @@ def main(
         raise typer.Exit(1)
 
 
-def _choose(patterns: list[str] | None) -> list[Scenario]:
-    chosen = [entry for entry in ALL if any(fnmatch.fnmatch(entry.name, pattern) for pattern in patterns or ["*"])]
+def _choose(patterns: list[str] | None, backlog: int) -> list[Scenario]:
+    known = scenarios(backlog)
+    chosen = [entry for entry in known if any(fnmatch.fnmatch(entry.name, pattern) for pattern in patterns or ["*"])]
     if not chosen:
-        _give_up(f"no scenario matches; there are: {', '.join(entry.name for entry in ALL)}")
+        _give_up(f"no scenario matches; there are: {', '.join(entry.name for entry in known)}")
     return chosen
 
 

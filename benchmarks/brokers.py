@@ -5,6 +5,7 @@ and folders, and whatever was started here is stopped here by process id.
 """
 
 import contextlib
+import enum
 import os
 import shutil
 import socket
@@ -20,6 +21,7 @@ from benchmarks import processes
 from benchmarks.client import Address, Client
 
 START_TIMEOUT_S = 60.0
+STOP_GRACE_S, RESTART_GRACE_S = 15.0, 120.0  # what is to be started again must not be killed
 ROOT = Path(__file__).resolve().parent.parent
 RABBITMQ_PLACES = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server")
 
@@ -28,14 +30,63 @@ class CannotStart(Exception):
     """The broker did not come up; the text carries the tail of what it said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A broker that accepts connections."""
+class Place(enum.Enum):
+    """What a broker keeps, and which scenarios share one: those of another place get a broker of their own."""
 
-    name: str
+    MEMORY = "nothing outlives the broker, where it can be told so"
+    DISK = "durable things are on disk"
+    BACKLOG = "the same, with a backlog from one scenario to the next"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    command: list[str]
+    environment: dict[str, str]
+    cwd: Path
     address: Address
-    pid: int
-    start_s: float  # from starting the process to a finished AMQP handshake
+
+
+class Running:
+    """A broker's process, and the next one on the same data after a restart."""
+
+    def __init__(self, name: str, launch: Launch, log: Path) -> None:
+        self.name = name
+        self.address = launch.address
+        self.start_s = 0.0  # from starting the process to a finished AMQP handshake
+        self._launch = launch
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        launch = self._launch
+        began = time.perf_counter()
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                launch.command,
+                env=launch.environment,
+                cwd=launch.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches the runner alone, which then stops the broker
+            )
+        _await_handshake(self._process, launch.address, self._log)
+        self.start_s = time.perf_counter() - began
+
+    def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+        if self._process is not None:
+            processes.stop(processes.tree(self._process.pid), grace_s=grace_s)
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        self.stop(grace_s=RESTART_GRACE_S)
+        self.start()
 
     def rss_bytes(self) -> float:
         return processes.rss_bytes(self.pid)
@@ -50,38 +101,21 @@ class Kind:
 
     name: str
     version: str
-    prepare: Callable[[Path], contextlib.AbstractContextManager["Launch"]]
+    prepare: Callable[[Path, Place], contextlib.AbstractContextManager[Launch]]
     is_pure: bool = False  # rabbitlike without compiled modules
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Running]:
-        with tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-") as folder, self.prepare(Path(folder)) as launch:
-            log = Path(folder) / "output.log"
-            began = time.perf_counter()
-            with log.open("wb") as output:
-                process = subprocess.Popen(
-                    launch.command,
-                    env=launch.environment,
-                    cwd=launch.cwd,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C reaches the runner alone, which then stops the broker
-                )
+    def running(self, place: Place = Place.MEMORY) -> Iterator[Running]:
+        with (
+            tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-") as folder,
+            self.prepare(Path(folder), place) as launch,
+        ):
+            broker = Running(self.name, launch, Path(folder) / "output.log")
             try:
-                _await_handshake(process, launch.address, log)
-                yield Running(self.name, launch.address, process.pid, time.perf_counter() - began)
+                broker.start()
+                yield broker
             finally:
-                processes.stop(processes.tree(process.pid), grace_s=15)
-                process.wait()
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    command: list[str]
-    environment: dict[str, str]
-    cwd: Path
-    address: Address
+                broker.stop()
 
 
 def _await_handshake(process: subprocess.Popen[bytes], address: Address, log: Path) -> None:
@@ -121,9 +155,10 @@ def rabbitlike(python: str | None = None, *, pure: bool = False) -> Kind:
     build = answer.stdout.strip()
 
     @contextlib.contextmanager
-    def prepare(folder: Path) -> Iterator[Launch]:
+    def prepare(folder: Path, place: Place) -> Iterator[Launch]:
         port, management_port = free_ports(2)
-        serve = ["serve", "--memory", "--host", "127.0.0.1", "--port", str(port)]
+        keeping = ["--memory"] if place is Place.MEMORY else ["--data-dir", str(folder / "data")]
+        serve = ["serve", *keeping, "--host", "127.0.0.1", "--port", str(port)]
         command = [*run, *serve, "--management-port", str(management_port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RABBITLIKE_")}
         yield Launch(command, environment, folder, Address("127.0.0.1", port))
@@ -147,7 +182,7 @@ def rabbitmq() -> Kind | None:
         return None
 
     @contextlib.contextmanager
-    def prepare(folder: Path) -> Iterator[Launch]:
+    def prepare(folder: Path, _: Place) -> Iterator[Launch]:
         port, dist_port, epmd_port = free_ports(3)
         environment = _rabbitmq_environment(folder, port, dist_port, epmd_port)
         with _port_mapper(environment):
@@ -211,7 +246,7 @@ def sink() -> Kind:
     """A stand-in that swallows publishes and plays canned deliveries: what the generator itself can do."""
 
     @contextlib.contextmanager
-    def prepare(folder: Path) -> Iterator[Launch]:
+    def prepare(folder: Path, _: Place) -> Iterator[Launch]:
         (port,) = free_ports(1)
         command = [sys.executable, "-m", "benchmarks.sink", str(port)]
         yield Launch(command, dict(os.environ), ROOT, Address("127.0.0.1", port))

@@ -25,6 +25,7 @@ READ_BYTES = 128 * 1024
 BACKLOG_MESSAGES = 100_000
 BACKLOG_BYTES = 200_000_000
 BACKLOG_S, BACKLOG_FLOOR = 1.0, 10_000
+WINDOW_PIECES = 20
 WAKE_BYTES, WAKE_MS = 32 * 1024, 10
 MESSAGE_CAP = 30_000_000
 START_LIMIT_S, RUN_LIMIT_S, QUIET_LIMIT_S = 30.0, 120.0, 20.0
@@ -33,13 +34,16 @@ _TAG = struct.Struct(">Q")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send and how to take it. Publisher i feeds consumer i; where the numbers differ, each feeds all."""
+    """What to send and how to take it. Publisher i feeds consumer i; where the numbers differ, each feeds all. Without
+    queues nobody consumes, and the publisher is bound by its confirms alone."""
 
     publishers: Sequence[Sequence[bytes]]  # for each, the messages of one cycle, as frames
     queues: Sequence[str]  # one consumer connection each
     prefetch: int = 0
     ack_every: int = 0  # 0: auto-ack; 1: each message by its own ack; n: one multiple ack per n messages
     confirms: bool = False
+    window: int = 0  # most publishes of a connection that are not confirmed; 0: as many as the backlog may be
+    most: int = MESSAGE_CAP
 
     @property
     def is_paired(self) -> bool:
@@ -49,7 +53,7 @@ class Load:
     def backlog(self) -> int:
         """How many messages a publisher may be ahead of its slowest consumer."""
         size = max(len(message) for cycle in self.publishers for message in cycle)
-        copies = 1 if self.is_paired else len(self.queues)
+        copies = 1 if self.is_paired else max(1, len(self.queues))
         lanes = len(self.publishers)
         return min(BACKLOG_MESSAGES, BACKLOG_BYTES // size) // max(copies, lanes)
 
@@ -90,15 +94,19 @@ class Feed:
     watched: memoryview
     pending: memoryview
     confirms: "Confirms | None"
+    window: int
     sent: int = 0
 
     def reached(self) -> int:
         """Which of its messages the slowest consumer has, and the broker has confirmed."""
-        delivered = min(self.watched)
+        delivered = min(self.watched, default=self.sent)
         return min(delivered, self.confirms.count) if self.confirms else delivered
 
     def may_send(self, bound: int, elapsed: float) -> bool:
-        """Not further ahead than the bound, nor than about a second of what the broker has shown it can do."""
+        """Not further ahead than the bound, nor than about a second of what the broker has shown it can do; and never
+        with more on the way than the window allows."""
+        if self.window and self.confirms and self.sent + self.per_block - self.confirms.count > self.window:
+            return False
         reached = self.reached()
         return self.sent - reached < min(bound, max(BACKLOG_FLOOR, reached / elapsed * BACKLOG_S))
 
@@ -180,6 +188,47 @@ def run(broker: Running, load: Load, seconds: float) -> Flow:
     )
 
 
+def fill(broker: Running, load: Load, seconds: float) -> Flow:
+    """Publish for `seconds`, or `load.most` messages, with nobody to consume them; until the last one is confirmed."""
+    counters = Counters(0)
+    with forked(publish, broker.address, load, counters, seconds) as publisher:
+        publisher.take(START_LIMIT_S)
+        broker_cpu_s = broker.cpu_seconds()
+        publisher.start()
+        began, ended, confirmed_at, published, publisher_cpu_s = publisher.take(seconds + RUN_LIMIT_S)
+        broker_cpu_s = broker.cpu_seconds() - broker_cpu_s
+    return Flow(
+        published=int(published),
+        delivered=0,
+        publish_s=ended - began,
+        deliver_s=0.0,
+        confirm_s=confirmed_at - began,
+        publisher_cpu_s=publisher_cpu_s,
+        consumer_cpu_s=0.0,
+        broker_cpu_s=broker_cpu_s,
+    )
+
+
+def drain(broker: Running, load: Load, count: int, limit_s: float) -> Flow:
+    """Consume `count` messages that are there already."""
+    counters = Counters(len(load.queues))
+    counters.expected[0] = count
+    broker_cpu_s, began = broker.cpu_seconds(), time.perf_counter()
+    with forked(consume, broker.address, load, counters) as consumer:
+        consumer.take(START_LIMIT_S)
+        last_at, delivered, consumer_cpu_s = consumer.take(limit_s)
+    return Flow(
+        published=0,
+        delivered=int(delivered),
+        publish_s=0.0,
+        deliver_s=last_at - began,
+        confirm_s=0.0,
+        publisher_cpu_s=0.0,
+        consumer_cpu_s=consumer_cpu_s,
+        broker_cpu_s=broker.cpu_seconds() - broker_cpu_s,
+    )
+
+
 # Publishing
 
 
@@ -211,6 +260,8 @@ def _open_feed(address: Address, load: Load, counters: Counters, lane: int) -> F
         client.select_confirms()
     cycle = b"".join(load.publishers[lane])
     repeats = max(1, BLOCK_BYTES // len(cycle))
+    if load.window:  # in pieces small enough that the window is never far from full
+        repeats = max(1, min(repeats, load.window // WINDOW_PIECES // len(load.publishers[lane])))
     return Feed(
         client,
         block=memoryview(cycle * repeats),
@@ -218,14 +269,18 @@ def _open_feed(address: Address, load: Load, counters: Counters, lane: int) -> F
         watched=counters.delivered[lane : lane + 1] if load.is_paired else counters.delivered,
         pending=memoryview(b""),
         confirms=Confirms(client.sock) if load.confirms else None,
+        window=load.window,
     )
 
 
 def _pour(feeds: list[Feed], load: Load, began: float, seconds: float) -> None:
     """Send whole blocks on every connection that may and can, until time is up and every begun block is out."""
-    writable = select.poll()
+    writable, answered = select.poll(), select.poll()
     by_fd = {feed.client.sock.fileno(): feed for feed in feeds}
-    bound, cap = load.backlog, MESSAGE_CAP // len(feeds)
+    if load.confirms:
+        for fd in by_fd:
+            answered.register(fd, select.POLLIN)
+    bound, cap = load.backlog, load.most // len(feeds)
     open_feeds = list(feeds)
     while open_feeds:
         elapsed = time.perf_counter() - began  # never 0: the clock has moved since
@@ -237,7 +292,7 @@ def _pour(feeds: list[Feed], load: Load, began: float, seconds: float) -> None:
             for fd, _ in writable.poll(10):
                 _send_some(by_fd[fd])
         elif open_feeds:
-            time.sleep(0.001)
+            answered.poll(1)  # without confirms, a nap of a millisecond
         for feed in wanted:
             writable.unregister(feed.client.sock)
         for feed in open_feeds:

@@ -34,7 +34,7 @@ def shown(sample: Sample, unit: Unit) -> str:
         case Unit.RATE:
             return scaled(sample.value, RATES)
         case Unit.LATENCY:
-            return f"{scaled(sample.details['p50_us'], TIMES_US)} / {scaled(sample.value, TIMES_US)}"
+            return " / ".join(scaled(sample.details[name], TIMES_US) for name in ("p50_us", "p99_us"))
         case Unit.BYTES:
             return scaled(sample.value, SIZES)
         case Unit.SECONDS:
@@ -95,9 +95,12 @@ def _cost(sample: Sample | None) -> str:
 def _verdict(outcome: Outcome) -> tuple[str, str, str]:
     ratio, met = outcome.ratio(), outcome.is_met()
     sign = "≥" if outcome.scenario.unit.more_is_better else "≤"
+    bars = [] if outcome.bar is None else [f"{sign} {outcome.bar:g}×"]
+    if outcome.scenario.limit is not None:
+        bars.append(f"≤ {shown(Sample(outcome.scenario.limit), outcome.scenario.unit)}")
     return (
         "" if ratio is None else f"{ratio:.2f}×",
-        "" if outcome.bar is None else f"{sign} {outcome.bar:g}×",
+        "\n".join(bars),
         "" if met is None else "[green]yes[/]" if met else "[red]no[/]",
     )
 
@@ -114,6 +117,7 @@ def as_json(outcomes: Sequence[Outcome], versions: dict[str, str], facts: dict[s
                 "unit": outcome.scenario.unit.value,
                 "ratio": outcome.ratio(),
                 "bar": outcome.bar,
+                "limit": outcome.scenario.limit,
                 "met": outcome.is_met(),
                 "figures": {name: _plain(figure) for name, figure in outcome.figures.items()},
             }

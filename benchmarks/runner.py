@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from benchmarks import machine, processes
-from benchmarks.brokers import CannotStart, Kind, Running
+from benchmarks.brokers import CannotStart, Kind, Place, Running
 from benchmarks.client import Refused
 from benchmarks.scenarios.scenario import Sample, Scenario
 
@@ -58,10 +58,15 @@ class Outcome:
         return ours.value / theirs.value if ours and theirs and theirs.value else None
 
     def is_met(self) -> bool | None:
+        """Every bar that can be judged; None when there is none."""
+        met: list[bool] = []
         ratio = self.ratio()
-        if ratio is None or self.bar is None:
-            return None
-        return ratio >= self.bar if self.scenario.unit.more_is_better else ratio <= self.bar
+        if ratio is not None and self.bar is not None:
+            met.append(ratio >= self.bar if self.scenario.unit.more_is_better else ratio <= self.bar)
+        ours = self.figures[OURS].median() if OURS in self.figures else None
+        if ours is not None and self.scenario.limit is not None:
+            met.append(ours.value <= self.scenario.limit)
+        return all(met) if met else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +86,23 @@ def run(
         stands = [stack.enter_context(Stand(kind)) for kind in kinds]
         for scenario in scenarios:
             figures = {kind.name: Figure() for kind in kinds}
-            for turn in range(plan.repeat):
+            repeat = min(plan.repeat, scenario.most or plan.repeat)
+            for turn in range(repeat):
                 for stand in stands:
-                    say(f"{scenario.name}: {stand.kind.name} {turn + 1}/{plan.repeat}")
+                    say(f"{scenario.name}: {stand.kind.name} {turn + 1}/{repeat}")
                     stand.sample(scenario, plan, figures[stand.kind.name])
             yield Outcome(scenario, figures, scenario.pure_bar if is_pure else scenario.bar)
 
 
 class Stand:
-    """Takes the samples of one kind of broker, which runs from the first sample on, and anew after a failure."""
+    """Takes the samples of one kind of broker, which runs as long as the scenarios have one place, and anew after a
+    failure."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._stack = contextlib.ExitStack()
         self._broker: Running | None = None
+        self._place = Place.MEMORY
         self._is_dead = False  # did not come up once, and is not asked again
 
     def __enter__(self) -> Self:
@@ -109,7 +117,8 @@ class Stand:
             return
         try:
             taken = [self._take(scenario, plan.seconds)]
-            while taken[-1].details.get(OTHERS, 0.0) > DISTURBED and len(taken) <= plan.retake:
+            retake = plan.retake if scenario.most is None else 0
+            while taken[-1].details.get(OTHERS, 0.0) > DISTURBED and len(taken) <= retake:
                 taken.append(self._take(scenario, plan.seconds))
             figure.samples.append(min(taken, key=lambda sample: sample.details.get(OTHERS, 0.0)))
         except CannotStart as error:
@@ -122,10 +131,13 @@ class Stand:
     def _take(self, scenario: Scenario, seconds: float) -> Sample:
         if scenario.is_fresh:
             watch = Watch()
-            with self.kind.running() as broker:
+            with self.kind.running(scenario.place) as broker:
                 return watch.note(scenario.run(broker, seconds), broker.cpu_seconds())
+        if self._place is not scenario.place:
+            self.__exit__()
         if self._broker is None:
-            self._broker = self._stack.enter_context(self.kind.running())
+            self._place = scenario.place
+            self._broker = self._stack.enter_context(self.kind.running(scenario.place))
         broker = self._broker
         watch = Watch(broker.cpu_seconds())
         return watch.note(scenario.run(broker, seconds), broker.cpu_seconds())

@@ -1,12 +1,17 @@
 """Every scenario by name, in the order they are run and shown."""
 
-from benchmarks.scenarios import churn, idle, latency, startup, throughput
+from benchmarks.scenarios import churn, durable, idle, latency, startup, throughput
 from benchmarks.scenarios.scenario import Scenario
 
-ALL: tuple[Scenario, ...] = (
-    *throughput.SCENARIOS,
-    *latency.SCENARIOS,
-    *churn.SCENARIOS,
-    *idle.SCENARIOS,
-    *startup.SCENARIOS,
-)
+
+def scenarios(backlog: int) -> tuple[Scenario, ...]:
+    """All of them; `backlog` messages wait in those about backlogs."""
+    return (
+        *throughput.SCENARIOS,
+        *latency.SCENARIOS,
+        *churn.SCENARIOS,
+        *idle.SCENARIOS,
+        *startup.SCENARIOS,
+        *durable.SCENARIOS,
+        *durable.with_backlog(backlog),
+    )

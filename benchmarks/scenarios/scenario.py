@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.brokers import Running
+from benchmarks.brokers import Place, Running
 
 
 class Unit(enum.Enum):
@@ -35,7 +35,10 @@ class Scenario:
     run: Callable[[Running, float], Sample]  # the broker and for how many seconds to load it
     bar: float | None = None  # rabbitlike ÷ RabbitMQ: at least this where more is better, else at most this
     pure_bar: float | None = None  # the same for the build without compiled modules
+    limit: float | None = None  # rabbitlike's own figure: at most this, whatever RabbitMQ's is
     is_fresh: bool = False  # every sample on a broker that was just started
+    most: int | None = None  # samples at most, however many are asked for: some take minutes
+    place: Place = Place.MEMORY
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

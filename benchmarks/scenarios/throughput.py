@@ -72,7 +72,7 @@ def _sample(seen: flow.Flow) -> Sample:
     return Sample(seen.delivered / seen.deliver_s, details)
 
 
-def _message(
+def message(
     exchange: str, key: str, size: int, headers: Mapping[str, wire.Value] | None = None, *, persistent: bool = False
 ) -> bytes:
     return wire.publish(exchange, key, b"x" * size, props=wire.properties(persistent=persistent, headers=headers))
@@ -82,20 +82,20 @@ def _queues(count: int) -> list[str]:
     return [f"bench.q{number}" for number in range(count)]
 
 
-def _straight(
-    size: int, *, lanes: int = 1, prefetch: int = 0, ack_every: int = 0, persistent: bool = False
+def straight(
+    size: int, *, lanes: int = 1, prefetch: int = 0, ack_every: int = 0, persistent: bool = False, window: int = 0
 ) -> Callable[[Running, float], Sample]:
     """Publisher i to queue i through the default exchange to consumer i; persistent means durable and confirmed too."""
     queues = _queues(lanes)
-    publishers = [[_message("", queue, size, persistent=persistent)] for queue in queues]
-    load = flow.Load(publishers, queues, prefetch=prefetch, ack_every=ack_every, confirms=persistent)
+    publishers = [[message("", queue, size, persistent=persistent)] for queue in queues]
+    load = flow.Load(publishers, queues, prefetch=prefetch, ack_every=ack_every, confirms=persistent, window=window)
     return _taker(Topology(queues, durable=persistent), load)
 
 
 def _fanout(size: int, copies: int) -> Callable[[Running, float], Sample]:
     queues = _queues(copies)
     topology = Topology(queues, "fanout", [Binding(queue) for queue in queues])
-    return _taker(topology, flow.Load([[_message(EXCHANGE, "", size)]], queues))
+    return _taker(topology, flow.Load([[message(EXCHANGE, "", size)]], queues))
 
 
 def _topic(size: int, bindings: int) -> Callable[[Running, float], Sample]:
@@ -104,7 +104,7 @@ def _topic(size: int, bindings: int) -> Callable[[Running, float], Sample]:
     numbers = [f"{number:04}" for number in range(bindings)]
     (queue,) = queues = _queues(1)
     bound = [Binding(queue, patterns[int(number) % len(patterns)].format(number)) for number in numbers]
-    messages = [_message(EXCHANGE, f"eu.{number}.price", size) for number in _shuffled(numbers)]
+    messages = [message(EXCHANGE, f"eu.{number}.price", size) for number in _shuffled(numbers)]
     return _taker(Topology(queues, "topic", bound), flow.Load([messages], queues))
 
 
@@ -113,7 +113,7 @@ def _headers(size: int, bindings: int) -> Callable[[Running, float], Sample]:
     (queue,) = queues = _queues(1)
     bound = [Binding(queue, "", {"x-match": "all", "region": "eu", "kind": number}) for number in numbers]
     messages = [
-        _message(EXCHANGE, "", size, {"region": "eu", "kind": number, "trace": True}) for number in _shuffled(numbers)
+        message(EXCHANGE, "", size, {"region": "eu", "kind": number, "trace": True}) for number in _shuffled(numbers)
     ]
     return _taker(Topology(queues, "headers", bound), flow.Load([messages], queues))
 
@@ -123,21 +123,21 @@ def _shuffled(numbers: list[str]) -> list[str]:
 
 
 SCENARIOS = (
-    Scenario("auto-ack-16b", "16 B, auto-ack, 1×1", Unit.RATE, _straight(16), bar=15, pure_bar=2),
-    Scenario("auto-ack-1kb", "1 KB, auto-ack, 1×1", Unit.RATE, _straight(1024), bar=8, pure_bar=2),
+    Scenario("auto-ack-16b", "16 B, auto-ack, 1×1", Unit.RATE, straight(16), bar=15, pure_bar=2),
+    Scenario("auto-ack-1kb", "1 KB, auto-ack, 1×1", Unit.RATE, straight(1024), bar=8, pure_bar=2),
     Scenario(
         "manual-ack",
         "1 KB, prefetch 2000, acks of 100",
         Unit.RATE,
-        _straight(1024, prefetch=2000, ack_every=100),
+        straight(1024, prefetch=2000, ack_every=100),
         bar=8,
         pure_bar=2,
     ),
     Scenario(
-        "single-ack", "1 KB, prefetch 100, single acks", Unit.RATE, _straight(1024, prefetch=100, ack_every=1), bar=8
+        "single-ack", "1 KB, prefetch 100, single acks", Unit.RATE, straight(1024, prefetch=100, ack_every=1), bar=8
     ),
     Scenario("fanout", "100 B, fanout to 10 queues", Unit.RATE, _fanout(100, 10), bar=8),
     Scenario("topic", "100 B, topic, 1,000 bindings", Unit.RATE, _topic(100, 1000), bar=8),
     Scenario("headers", "100 B, headers, 100 bindings", Unit.RATE, _headers(100, 100)),
-    Scenario("ten-by-ten", "100 B, auto-ack, 10×10 on 10 queues", Unit.RATE, _straight(100, lanes=10)),
+    Scenario("ten-by-ten", "100 B, auto-ack, 10×10 on 10 queues", Unit.RATE, straight(100, lanes=10)),
 )
