@@ -5,6 +5,7 @@ from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 
 cdef int LOGGED, SETTLED
+cdef int64_t RESERVED
 
 
 @cython.final
@@ -28,6 +29,7 @@ cdef class Log:
     cdef public int default_priority
     cdef public bint is_touched
     cdef list _fresh
+    cdef bint _is_mark_due
     cdef list _dirty
     cdef list _removed
     cdef dict _attempts

@@ -14,6 +14,9 @@ from rabbitlike.broker.queues.record import pack
 from rabbitlike.broker.states import LOGGED, SETTLED
 from rabbitlike.storage.api import Batch, Work
 
+#: Positions that are set apart on disk at once.
+RESERVED = 100_000
+
 
 class StoredBatch:
     """A batch on disk, or on its way there, as its queue sees it. Holds no messages."""
@@ -81,6 +84,7 @@ class Log:
         "_attempts",
         "_dirty",
         "_fresh",
+        "_is_mark_due",
         "_journal",
         "_release",
         "_removed",
@@ -114,9 +118,11 @@ class Log:
         self._dirty: list[StoredBatch] = []
         self._removed: list[int] = []
         self._attempts: dict[int, int] = {}
-        #: Highest position that was ever handed out, and the next to be given.
+        #: Highest position that was ever handed out.
         self.delivered_position = 0
+        #: Positions below this one may have been given. Reserved in blocks, so that few commits need say so.
         self.next_position = 1
+        self._is_mark_due = False
         #: From this position on, everything is written and may leave memory; 0: nothing need leave it.
         self.spill_from = 0
         #: What the commit under way writes that may leave memory when it is done.
@@ -129,7 +135,9 @@ class Log:
         """A message that is to be written."""
         message.logged = LOGGED
         self._fresh.append(message)
-        self.next_position = message.position + 1
+        if message.position >= self.next_position:
+            self.next_position = message.position + RESERVED
+            self._is_mark_due = True
         if not self.is_touched:
             self._journal.touch(self)
 
@@ -154,8 +162,10 @@ class Log:
         """A message was handed out. The disk hears of it with the next commit, lest it pass as new after a crash."""
         if message.position > self.delivered_position:
             self.delivered_position = message.position
-            if message.batch is not None and not self.is_touched:
-                self._journal.touch(self)
+            if message.batch is not None:
+                self._is_mark_due = True
+                if not self.is_touched:
+                    self._journal.touch(self)
 
     def purge(self, messages: list[Message], pages: list["Page"]) -> None:
         """All that was ready goes: these in memory, and these on disk only."""
@@ -215,13 +225,18 @@ class Log:
         for position, count in self._attempts.items():
             work.attempts.append((self.queue_id, position, count))
         self._attempts.clear()
-        work.marks.append((self.queue_id, self.next_position, self.delivered_position))
+        if self._is_mark_due:
+            self._is_mark_due = False
+            work.marks.append((self.queue_id, self.next_position, self.delivered_position))
 
     def _take_fresh(self, fresh: list[Message], work: Work) -> None:
         # What stands before and what may leave memory are never in one batch: a page is made of whole batches.
         groups: dict[tuple[int, bool, bool], list[Message]] = {}
         for message in fresh:
             if message.logged != SETTLED:
+                if message.position <= self.delivered_position:
+                    # Written while somebody holds it: after a crash it is to come back as delivered before.
+                    self._is_mark_due = True
                 level = self.default_priority if message.priority < 0 else min(message.priority, self.levels - 1)
                 may_leave = 0 < self.spill_from <= message.position
                 key = (level, message.persistent and self.is_durable, may_leave)
