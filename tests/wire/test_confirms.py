@@ -145,6 +145,58 @@ def test_every_return_stands_before_its_ack_within_one_read() -> None:
     assert not unsettled
 
 
+def test_each_publish_stands_for_itself() -> None:
+    """#90 #91 publishes that differ from the one before in one thing: neither flag nor route of the last sticks."""
+    ch = Pair().connect().channel()
+    ch.declare("q")
+    ch.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    ch.confirm()
+    row = [
+        ("", "q", False, "ack"),
+        ("", "q", True, "ack"),
+        ("", "x", True, "return"),  # another key of the same size
+        ("", "x", False, "ack"),  # not mandatory any more
+        ("", "x", True, "return"),  # mandatory again
+        ("amq.direct", "q", True, "return"),  # another exchange
+        ("", "full", True, "nack"),
+        ("", "q", True, "ack"),
+    ]
+    for tag, (exchange, key, mandatory, outcome) in enumerate(row, 1):
+        ch.publish(b"%d" % tag, exchange, key, mandatory=mandatory)
+        if outcome == "return":
+            returned = ch.expect_message(commands.Basic.Return)
+            assert (returned.exchange, returned.routing_key, returned.body) == (exchange, key, b"%d" % tag)
+        assert ch.expect_confirms() == [("nack" if outcome == "nack" else "ack", tag, False)]
+        ch.expect_nothing()
+    assert ch.drain("q") == [b"1", b"2", b"8"]
+
+
+def test_publish_is_routed_by_what_stands_now() -> None:
+    """#90 #50 the same publish before and after a queue, a binding and the queue again come and go."""
+    client = Pair().connect()
+    ch, other = client.channel(), client.channel()
+
+    def is_returned(exchange: str, key: str) -> bool:
+        ch.publish(b"m", exchange, key, mandatory=True)
+        returned = any(item.channel == ch.number for item in client.received())
+        if returned:
+            ch.expect_message(commands.Basic.Return)
+        return returned
+
+    assert is_returned("", "q")
+    other.declare("q")
+    assert not is_returned("", "q")
+    assert is_returned("amq.direct", "k")
+    other.bind("q", "amq.direct", "k")
+    assert not is_returned("amq.direct", "k")
+    other.unbind("q", "amq.direct", "k")
+    assert is_returned("amq.direct", "k")
+    other.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
+    assert is_returned("", "q")
+    other.declare("q")
+    assert not is_returned("", "q")
+
+
 def test_routed_mandatory_is_not_returned() -> None:
     """#90 mandatory with a queue: ack alone."""
     ch = Pair().connect().channel()

@@ -1,5 +1,6 @@
 """What a delivered message looks like: its tag, its consumer, where it came from, and basic.get."""
 
+import pytest
 from pamqp import commands
 
 from tests.support import frames
@@ -111,6 +112,79 @@ def test_large_body_is_cut_to_the_consumers_frame_max() -> None:
     got_small, got_large = small.expect_message(), large.expect_message()
     assert (got_small.body, got_small.bodies) == (body, 5)
     assert (got_large.body, got_large.bodies) == (body, 1)
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+@pytest.mark.parametrize("in_one_read", [True, False])
+def test_each_message_stands_for_itself(in_one_read: bool, repeats: int) -> None:
+    """#108 runs of messages, each run unlike the one before in one thing: nothing of the last one sticks."""
+    client = Pair().connect(frame_max=4096)
+    ch, publisher = client.channel(), client.channel()
+    for queue in ("q", "r"):
+        ch.declare(queue)
+        ch.consume(queue, f"consumer of {queue}", no_ack=True)
+    ch.bind("q", "amq.topic", "#")
+    plain, other = frames.properties(message_id="1"), frames.properties(message_id="2")
+    kinds = [
+        ("", "q", plain, b"9"),
+        ("", "q", plain, b"10"),  # another size
+        ("", "q", plain, b"11"),  # another body
+        ("", "q", other, b"11"),  # other properties of the same size
+        ("", "q", b"\x00\x00", b"11"),  # properties of another size
+        ("", "r", b"\x00\x00", b"11"),  # another consumer
+        ("amq.topic", "q", b"\x00\x00", b"11"),  # another exchange
+        ("amq.topic", "r", b"\x00\x00", b"11"),  # another key of the same size
+        ("amq.topic", "rr", b"\x00\x00", b"11"),  # another size of key
+        ("amq.topic", "rr", b"\x00\x00", b""),  # no body
+        ("amq.topic", "rr", b"\x00\x00", b"x" * 5000),  # two frames of body
+        ("amq.topic", "rr", b"\x00\x00", b"y" * 5000),
+        ("", "q", plain, b"9"),  # the first again
+    ]
+    row = [message for message in kinds for _ in range(repeats)]
+    reads = [_publish(publisher.number, *message) for message in row]
+    for data in [b"".join(reads)] if in_one_read else reads:
+        publisher.feed(data)
+    got = sorted(ch.deliveries(), key=lambda message: message.tag)
+    assert [message.tag for message in got] == list(range(1, len(row) + 1))
+    told = [(one.exchange, one.routing_key, one.raw_properties, one.body) for one in got]
+    assert sorted(told) == sorted(row)
+    of_q = [one for one in told if (one[0], one[1]) != ("", "r")]
+    assert of_q == [message for message in row if message[:2] != ("", "r")]
+    for one in got:
+        assert isinstance(one.method, commands.Basic.Deliver)
+        assert one.method.consumer_tag == f"consumer of {'r' if (one.exchange, one.routing_key) == ('', 'r') else 'q'}"
+
+
+def _publish(channel: int, exchange: str, key: str, properties: bytes, body: bytes) -> bytes:
+    step = 4096 - 8
+    parts = [body[at : at + step] for at in range(0, len(body), step)]
+    return (
+        frames.encode_method(commands.Basic.Publish(exchange=exchange, routing_key=key), channel)
+        + frames.header_frame(channel, len(body), properties)
+        + b"".join(frames.body_frame(channel, part) for part in parts)
+    )
+
+
+def test_redelivery_among_first_deliveries() -> None:
+    """#108 #113 the flag follows the message, not its neighbours."""
+    client = Pair().connect()
+    ch, holder = client.channel(), client.channel()
+    ch.declare("q")
+    for body in (b"1", b"2", b"3"):
+        ch.publish(body, key="q")
+    held = [fetch(holder), fetch(holder)]
+    holder.nack(held[1].tag, requeue=True)
+    ch.consume("q", no_ack=True)
+    ch.publish(b"4", key="q")
+    holder.nack(held[0].tag, requeue=True)
+    ch.publish(b"5", key="q")
+    assert [(one.body, one.redelivered) for one in ch.deliveries()] == [
+        (b"2", True),
+        (b"3", False),
+        (b"4", False),
+        (b"1", True),
+        (b"5", False),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------- consume-ok
