@@ -56,7 +56,8 @@ class Publisher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.ioloop.add_callback_threadsafe(self._end)
-        self._thread.join(WAIT_S)
+        # A broker that blocks a publisher does not read that it wants to leave.
+        self._thread.join(WAIT_S if error is None else 1.0)
         if not self._thread.is_alive():
             self._connection.ioloop.close()
         assert not self._thread.is_alive() or error is not None
@@ -76,6 +77,7 @@ class Publisher:
         until(lambda: len(self.confirmed) >= wanted, f"{count} more confirms")
 
     def _end(self) -> None:
+        self._is_stopping = True
         if self._connection.is_open:
             self._connection.close()
         elif self._connection.is_closed:
