@@ -110,9 +110,11 @@ class App:
         return broker
 
     async def _close_store(self) -> None:
-        if self._writer is not None:
-            await self._writer.close()
-        await self.store.close()
+        try:
+            if self._writer is not None:
+                await self._writer.close()
+        finally:
+            await self.store.close()
 
     async def stop(self) -> None:
         """Stop accepting, part from every client, and let go of the store."""
