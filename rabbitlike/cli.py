@@ -70,7 +70,13 @@ def _told(report: "Report") -> list[str]:
     if report.is_sound:
         return [f"{report.path} is sound: {found}"]
     return [
-        *(f"damage: {problem}" for problem in report.problems),
+        # SQLite says several things at a time, under a heading.
+        *(
+            f"damage: {line}"
+            for problem in report.problems
+            for line in problem.splitlines()
+            if not line.startswith("***")
+        ),
         f"{report.path} is damaged: {found}",
         f"copy {report.path.parent} away, then restore a backup; a broker that can still start on it leaves out what "
         "is damaged, and logs it",
