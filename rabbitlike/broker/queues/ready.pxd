@@ -59,6 +59,8 @@ cdef class Ready:
     cpdef list heads(self)
     cpdef list in_memory(self)
     cpdef object clear(self)
+    @cython.locals(level=Level, message=Message)
+    cpdef object gather(self)
     @cython.locals(level=Level, tail=Ring, message=Message)
     cpdef bint page_out(self, object page) except -1
     cpdef int level_number(self, int priority)
