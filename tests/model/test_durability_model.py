@@ -565,9 +565,9 @@ def run(kind: str, *, is_real: bool, examples: int) -> None:
 
 @pytest.mark.parametrize("kind", QUEUES)
 def test_what_is_committed_is_what_is_left(kind: str) -> None:
-    run(kind, is_real=False, examples=60)
+    run(kind, is_real=False, examples=25)
 
 
 @pytest.mark.parametrize("kind", QUEUES)
 def test_so_it_is_with_the_real_store(kind: str) -> None:
-    run(kind, is_real=True, examples=5)
+    run(kind, is_real=True, examples=4)
