@@ -1,12 +1,9 @@
 """Frames in, frames out, for the few that are hot: publish, ack, nack, reject, deliver, get-ok, return.
 
-`FrameReader.feed` walks a whole read in one loop and makes no object per frame: a frame that its channel expects is
-handed on by position; everything else (channel 0, other methods, frames out of turn) leaves the loop through
+`FrameReader.feed` walks a whole read in one loop and makes no object per frame; what is not hot leaves it through
 `on_method` and `on_odd_frame`. `OutBuffer` is where answers stand until the end of the read. Every size is checked here
-before anybody below reads.
-
-Most messages look like the one before them. A publish whose octets up to the body repeat the last one's is recognised
-by one comparison and not parsed again; a delivery that differs from the last in its tag and body alone is three copies.
+before anybody below reads. Most messages look like the one before: a publish that repeats the last one up to its body
+is known by one comparison, a delivery that differs in tag and body alone is three copies.
 """
 
 from rabbitlike.protocol import octets

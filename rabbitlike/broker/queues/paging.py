@@ -5,17 +5,20 @@ transient messages too, and leaves memory as soon as it is; nothing is written t
 turn comes. Reading is synchronous: a page is small and nearly always in the operating system's cache.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.log import Log, Page, StoredBatch
 from rabbitlike.broker.queues.record import unpack
 from rabbitlike.broker.states import LOGGED
-from rabbitlike.storage.api import Batch
+from rabbitlike.storage.api import Batch, StorageError
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.queues.queue import Queue
+
+log = logging.getLogger(__name__)
 
 #: A window no backlog ever fills, where there is no disk to go to.
 EVERYTHING = 1 << 62
@@ -75,7 +78,7 @@ class Paging:
         for batch in page.batches:
             if batch.live == 0:
                 continue
-            for message in unpack(self._broker.store.read(batch.batch_id)):
+            for message in self._unpack(batch):
                 if batch.is_settled(message.index):
                     continue
                 message.batch = batch
@@ -85,6 +88,21 @@ class Paging:
         if len(page.batches) > 1:
             messages.sort(key=lambda message: message.position)
         return messages
+
+    def _unpack(self, batch: StoredBatch) -> list[Message]:
+        """A batch that cannot be read must not keep back those behind it; it stays on disk for whoever can mend it."""
+        try:
+            return unpack(self._broker.store.read(batch.batch_id))
+        except (StorageError, ValueError) as error:
+            log.error(
+                "queue '%s' in vhost '%s': %d messages cannot be read and are passed over (batch %d): %s",
+                self._queue.name,
+                self._queue.vhost.name,
+                batch.live,
+                batch.batch_id,
+                error,
+            )
+            return []
 
     def _attempts_of(self, position: int) -> int:
         if position > self._delivered_position:
