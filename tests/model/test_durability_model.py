@@ -277,6 +277,11 @@ class DurabilityMachine(RuleBasedStateMachine):
             self.unconfirmed.append(self.number if self.is_stored(name, persistent) else 0)
         self.control.feed(octets)
 
+    @rule(name=TARGET, persistent=st.lists(st.booleans(), min_size=4, max_size=12), size=st.sampled_from([300, 900]))
+    def burst(self, name: str, persistent: list[bool], size: int) -> None:
+        """More of one level than the smaller windows hold, transient among persistent: pages of two batches."""
+        self.publish(name, [(None, one, size) for one in persistent], None)
+
     # ------------------------------------------------------------------------------------------------------- consuming
 
     def check_content(self, name: str, content: Content) -> Message:
