@@ -7,6 +7,7 @@ the connection on. What a client gets to read about a refused login never says w
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pamqp import commands
@@ -40,12 +41,18 @@ def greet(connection: Connection, header: bytes) -> bool:
         connection.wire.close()
         return False
     settings = connection.settings
-    properties = handshake.server_properties(
-        product=settings.product, version=settings.version, cluster_name=settings.cluster_name
-    )
+    offered = handshake.mechanisms(connection.peer.certificate_name)
     connection.state = State.AWAIT_START_OK
-    connection.send(handshake.start(properties, handshake.mechanisms(connection.peer.certificate_name)))
+    connection.outlet.put(_start_frame(settings.product, settings.version, settings.cluster_name, offered))
+    connection.outlet.mark()
     return True
+
+
+@lru_cache(maxsize=16)
+def _start_frame(product: str, version: str, cluster_name: str, offered: str) -> bytes:
+    """connection.start is long and says the same to everybody."""
+    properties = handshake.server_properties(product=product, version=version, cluster_name=cluster_name)
+    return methods.encode(handshake.start(properties, offered), 0)
 
 
 def start_ok(connection: Connection, method: commands.Connection.StartOk) -> None:
