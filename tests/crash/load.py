@@ -221,13 +221,14 @@ class Load:
         client.channel.on_delivery = take
         await client.channel.call(commands.Tx.Select(), commands.Tx.SelectOk)
         await client.channel.consume("left", 4)
-        while True:
-            while held:
-                tag, entry = held.pop()
-                self.ledger.moved(entry, "moved", client.link, "sent on")
-                client.send(entry, "moved")
-                client.channel.ack(tag)
-            await client.call(commands.Tx.Commit())
+        while not client.channel.connection.is_lost:
+            if held:  # a transaction with nothing in it is answered at once, and makes nothing certain
+                while held:
+                    tag, entry = held.pop()
+                    self.ledger.moved(entry, "moved", client.link, "sent on")
+                    client.send(entry, "moved")
+                    client.channel.ack(tag)
+                await client.call(commands.Tx.Commit())
             await asyncio.sleep(BREATH_S * 2)
 
     async def pass_away(self) -> None:

@@ -47,12 +47,12 @@ async def forgetful(store: SqliteStore, work: Work) -> None:
 
 
 async def torn(store: SqliteStore, work: Work) -> None:
-    if len(work.batches) < 2:
-        await commit(store, work)
-        return
-    await commit(store, replace(work, batches=work.batches[:1], removed_batches=[], settled=[], attempts=[]))
+    # Queues that were declared one after the other are on different sides.
+    first = [batch for batch in work.batches if batch.queue_id % 2]
+    second = [batch for batch in work.batches if not batch.queue_id % 2]
+    await commit(store, replace(work, batches=first, removed_batches=[], settled=[], attempts=[]))
     await asyncio.sleep(PAUSE_S)
-    await commit(store, replace(work, records=[], removed_records=[], removed_queues=[], batches=work.batches[1:]))
+    await commit(store, replace(work, records=[], removed_records=[], removed_queues=[], batches=second))
 
 
 async def unsettled(store: SqliteStore, work: Work) -> None:

@@ -15,7 +15,7 @@ SABOTAGE = {
     "unsettled": "came back",
     "unmarked": "is not redelivered",
 }
-MOST_LIVES = 8
+MOST_LIVES = 20
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGE)
