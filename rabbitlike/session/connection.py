@@ -323,6 +323,7 @@ class Connection(FrameReader):
         """What was answered just now, and what follows it, goes out when the present commit is done."""
         if self.journal is not None:
             self._hold_until = self.journal.number
+            self.journal.ask()
             self.await_commit()
 
     def await_commit(self) -> None:
