@@ -73,8 +73,6 @@ cdef class Ready:
     cdef Message _first(self, Level level)
     @cython.locals(message=Message)
     cdef bint _read_on(self, Level level)
-    @cython.locals(level=Level)
-    cdef object _stop_spilling(self)
     @cython.locals(message=Message, level=Level)
     cdef Message _pop_highest(self)
     cpdef list _in_order(self)

@@ -117,6 +117,7 @@ class Level:
 
     def turn_to_tail(self) -> bool:
         """The ring is used up and no page is left: the tail is the ring now. Is there one?"""
+        self.is_spilling = False
         if self.tail is None:
             return False
         self.ring = self.tail
@@ -350,19 +351,9 @@ class Ready:
                 self.memory_bytes += MESSAGE_COST + len(message.body)
             return True
         found = level.turn_to_tail()
-        if self.page_count == 0:
-            self._stop_spilling()
+        if self.page_count == 0 and not any(other.is_spilling for other in self._in_order()):
+            self._is_spilling = False
         return found
-
-    def _stop_spilling(self) -> None:
-        """No page is left: unless some level still gathers a tail, all is in memory again and may stay there."""
-        levels = self._in_order()
-        for level in levels:
-            if level.tail is not None:
-                return
-        for level in levels:
-            level.is_spilling = False
-        self._is_spilling = False
 
     def _pop_highest(self) -> Message | None:
         if self._others is not None:

@@ -59,29 +59,3 @@ def test_commit_is_answered_when_its_queue_is_gone(disk: SimulatedDisk) -> None:
     ch.send(commands.Tx.Commit())
     commit(pair)
     ch.expect(commands.Tx.CommitOk)
-
-
-def test_one_level_leaves_memory_while_another_comes_and_goes(disk: SimulatedDisk) -> None:
-    """Whatever the levels do, what is in memory stays near the window, and order is kept."""
-    pair = disk.boot(queue_window=65_536)
-    ch = pair.connect().channel()
-    ch.send(commands.Queue.Declare(queue="q", durable=True))
-    commit(pair)
-    ch.expect(commands.Queue.DeclareOk)
-    queue = pair.broker.vhosts["/"].queues["q"]
-
-    def publish(priority: int, count: int) -> None:
-        for _ in range(count):
-            ch.publish(b"x" * 1000, key="q", delivery_mode=2, priority=priority)
-            commit(pair)
-
-    publish(1, 200)
-    publish(5, 3)
-    for _ in range(3):
-        message = ch.get("q")
-        assert message is not None
-    publish(5, 300)
-    assert queue.message_count == 500
-    assert queue.ready.memory_bytes < 3 * 65_536
-    assert len(ch.drain("q")) == 500
-    assert queue.ready.memory_bytes == 0
