@@ -118,17 +118,19 @@ class Upkeep:
             since = self._left - before
             self.log_bytes = in_log + since
             self._left = in_log - copied + since
-            if self._left == 0:
-                self.log_bytes = 0  # the next commit starts over by itself
-                return True
-            if self.log_bytes < self._soon or (self._left > self._step and not self.is_behind):
-                return self._left - since < before
+            has_moved = self._left - since < before
+            if self.log_bytes < self._soon:
+                if self._left == 0:
+                    self.log_bytes = 0  # the next commit starts over by itself, unless one had begun meanwhile
+                return has_moved
+            if self._left > self._step and not self.is_behind:
+                return has_moved
             return await self._start_over()
         finally:
             self._pause.set()
 
     async def _start_over(self) -> bool:
-        """Copy what is left with the writer's connection: then it is all, and the next commit begins a new log."""
+        """Copy what is left with the writer's connection: no commit is under way then, and the next begins a new log."""
         in_log, copied = await self._checkpoint(self._writer)
         self._left = in_log - copied
         self.log_bytes = in_log if self._left else 0
