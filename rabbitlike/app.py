@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import gc
+import importlib
 import logging
 import signal
 import socket
@@ -26,6 +27,7 @@ from rabbitlike.storage.memory import MemoryStore
 if TYPE_CHECKING:
     import ssl
 
+    from rabbitlike.management.server import ManagementServer
     from rabbitlike.storage.writer import Writer
 
 #: Clients have this long to answer connection.close at the end; the whole stop takes no more than 5 s.
@@ -56,6 +58,7 @@ class App:
         self._paths: list[Path] = []
         self._writer: Writer | None = None
         self._disk: DiskWatch | None = None
+        self._management: ManagementServer | None = None
 
     async def start(self) -> None:
         """Up to the moment clients can connect. One of START_FAULTS, and nothing left behind, when it cannot."""
@@ -119,6 +122,8 @@ class App:
     async def stop(self) -> None:
         """Stop accepting, part from every client, and let go of the store."""
         self._close_listeners()
+        if self._management is not None:
+            await self._management.stop()
         self._memory.stop()
         if self._disk is not None:
             self._disk.stop()
@@ -153,17 +158,21 @@ class App:
         timeout = TLS_HANDSHAKE_TIMEOUT_S if tls else None
         return await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=timeout)
 
-    async def listen_for_health_checks(self) -> None:
-        """The management port; after AMQP, which clients wait for."""
-        from rabbitlike.server.liveness import Liveness
-
+    async def start_management(self) -> None:
+        """The HTTP API; after AMQP, which clients wait for."""
         settings = self.settings
         if settings.management_port is None:
             return
         endpoint = Endpoint("http", settings.host, settings.management_port, option="management_port")
         sockets = bind(endpoint)
-        for bound in sockets:
-            self._servers.append(await asyncio.get_running_loop().create_server(Liveness, sock=bound))
+        # Importing takes longer than all the rest of the start: clients are served meanwhile.
+        await asyncio.to_thread(importlib.import_module, "rabbitlike.management.server")
+        from rabbitlike.management.context import Context
+        from rabbitlike.management.server import ManagementServer
+
+        context = Context(self.broker, settings, self.urls, self.broker.clock.now_ms())
+        self._management = ManagementServer(context)
+        await self._management.start(sockets)
         self.urls.extend(urls(endpoint, sockets))
 
     def _close_listeners(self) -> None:
@@ -194,7 +203,7 @@ async def _run(settings: Settings) -> int:
     try:
         _announce(app.urls)
         announced = len(app.urls)
-        await app.listen_for_health_checks()
+        await app.start_management()
         _announce(app.urls[announced:])
         log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
         _tame_collector()

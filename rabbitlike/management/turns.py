@@ -1,0 +1,58 @@
+"""A route's way into the broker and back: change things within a turn, answer when they are on disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rabbitlike.management.errors import ApiError
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.broker import Broker
+
+
+@contextmanager
+def turn(broker: Broker) -> Iterator[None]:
+    """Whatever changes the broker happens in here, without an await: queues are pumped and clients told at the end."""
+    broker.turn.begin()
+    try:
+        yield
+    finally:
+        broker.turn.finish()
+
+
+class _Commit:
+    """Waits for one commit, as a connection does."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def committed(self, number: int) -> bool:
+        if number < self._number:
+            return False
+        if not self.done.done():
+            self.done.set_result(True)
+        return True
+
+    def commit_failed(self) -> None:
+        if not self.done.done():
+            self.done.set_result(False)
+
+
+async def stored(broker: Broker) -> None:
+    """When all that was changed so far is durable. 503 when the disk does not take it: it may be stored yet."""
+    if broker.journal is None:
+        return
+    commit = _Commit(broker.journal.number)
+    broker.waiting[commit] = None
+    broker.journal.ask()
+    try:
+        if not await commit.done:
+            raise ApiError(
+                503, "not_stored", "the disk refuses writes; the change is made and will be stored when it can"
+            )
+    finally:
+        broker.waiting.pop(commit, None)
