@@ -175,24 +175,32 @@ _ASK_BUILD = (
 # RabbitMQ
 
 
+def rabbitmq_script() -> str | None:
+    """What starts RabbitMQ, if installed. Debian's wrapper around it wants root and turns into another user."""
+    return next((place for place in RABBITMQ_PLACES if os.access(place, os.X_OK)), shutil.which("rabbitmq-server"))
+
+
 def rabbitmq() -> Kind | None:
-    """RabbitMQ, if installed. The script itself is run: Debian's wrapper wants root and turns into another user."""
-    script = next((place for place in RABBITMQ_PLACES if os.access(place, os.X_OK)), shutil.which("rabbitmq-server"))
+    """RabbitMQ, if installed."""
+    script = rabbitmq_script()
     if script is None:
         return None
 
     @contextlib.contextmanager
     def prepare(folder: Path, _: Place) -> Iterator[Launch]:
         port, dist_port, epmd_port = free_ports(3)
-        environment = _rabbitmq_environment(folder, port, dist_port, epmd_port)
-        with _port_mapper(environment):
+        environment = rabbitmq_environment(folder, port, dist_port, epmd_port)
+        with port_mapper(environment):
             yield Launch([script], environment, folder, Address("127.0.0.1", port))
 
     return Kind("rabbitmq", _rabbitmq_version(script), prepare)
 
 
-def _rabbitmq_environment(folder: Path, port: int, dist_port: int, epmd_port: int) -> dict[str, str]:
-    (folder / "enabled_plugins").write_text("[].\n")
+def rabbitmq_environment(
+    folder: Path, port: int, dist_port: int, epmd_port: int, plugins: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """A node of its own: name, cookie, ports and folders. More options may be added to its rabbitmq.conf."""
+    (folder / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
     (folder / "env.conf").touch()
     (folder / "rabbitmq.conf").write_text(f"listeners.tcp.default = 127.0.0.1:{port}\n")
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
@@ -215,7 +223,7 @@ def _rabbitmq_environment(folder: Path, port: int, dist_port: int, epmd_port: in
 
 
 @contextlib.contextmanager
-def _port_mapper(environment: dict[str, str]) -> Iterator[None]:
+def port_mapper(environment: dict[str, str]) -> Iterator[None]:
     """Erlang's epmd in the foreground. Left to itself a node starts it as a daemon that outlives the node."""
     epmd = shutil.which("epmd")
     if epmd is None:

@@ -130,7 +130,7 @@ class Upkeep:
             self._pause.set()
 
     async def _start_over(self) -> bool:
-        """Copy what is left with the writer's connection: no commit is under way then, and the next begins a new log."""
+        """Copy what is left with the writer's connection: no commit is under way then, the next begins a new log."""
         in_log, copied = await self._checkpoint(self._writer)
         self._left = in_log - copied
         self.log_bytes = in_log if self._left else 0
