@@ -156,10 +156,11 @@ def rabbitlike(python: str | None = None, *, pure: bool = False) -> Kind:
 
     @contextlib.contextmanager
     def prepare(folder: Path, place: Place) -> Iterator[Launch]:
-        port, management_port = free_ports(2)
+        (port,) = free_ports(1)
         keeping = ["--memory"] if place is Place.MEMORY else ["--data-dir", str(folder / "data")]
         serve = ["serve", *keeping, "--host", "127.0.0.1", "--port", str(port)]
-        command = [*run, *serve, "--management-port", str(management_port)]
+        # As RabbitMQ runs here: without its management plugin.
+        command = [*run, *serve, "--management-port", "none"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RABBITLIKE_")}
         yield Launch(command, environment, folder, Address("127.0.0.1", port))
 

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-#: Deliveries to one client stop at this many octets until they have been handed to its socket.
-FLUSH_SIZE = 256 * 1024
+#: Deliveries to one client stop at this many octets until they have been handed to its socket. More than one read
+#: brings in: what was published in one read to one consumer goes out in one write, not in one and a crumb.
+FLUSH_SIZE = 512 * 1024
 #: A client that asks on and on but reads no answers is not read either, once this much waits for it.
 UNREAD_ANSWERS = 4 * 1024 * 1024
 #: parity: how long a client whose framing is lost keeps its socket, to read why.
