@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from fastapi import FastAPI
 
 from rabbitlike import __version__
 from rabbitlike.management import errors
+from rabbitlike.management.auth import login
 from rabbitlike.management.context import Context
-from rabbitlike.management.paths import RawPaths
+from rabbitlike.management.front import Front, allowed_methods
+from rabbitlike.management.replies import Reply
 from rabbitlike.management.routes import ROUTERS
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 
 def create_api(context: Context) -> FastAPI:
     api = FastAPI(
-        title="rabbitlike", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+        title="rabbitlike",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        redirect_slashes=False,
+        default_response_class=Reply,
     )
     api.state.context = context
-    errors.install(api)
+    errors.install(api, partial(allowed_methods, ROUTERS))
     for router in ROUTERS:
         api.include_router(router)
-    api.add_middleware(RawPaths)
+
+    def check(scope: Scope) -> object:
+        return login(scope, context)
+
+    api.add_middleware(Front, routers=ROUTERS, login=check)
     return api

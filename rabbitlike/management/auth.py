@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Request
+from fastapi.security.http import HTTPBase
+from starlette.datastructures import Headers
 
 from rabbitlike.management.context import Context, Here
 from rabbitlike.management.errors import ApiError, not_authorised, not_found
 
 if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from rabbitlike.broker.permissions import Access, Resource
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
+
+log = logging.getLogger(__name__)
 
 ADMINISTRATOR: Final = "administrator"
 MONITORING: Final = "monitoring"
@@ -39,6 +48,8 @@ _REFUSALS: Final = {
     POLICYMAKER: "Not policymaker user",
     ADMINISTRATOR: "Not administrator user",
 }
+#: Of a name nobody knows, the log shows no more than this.
+MAX_SAID: Final = 64
 _ASK: Final = {"WWW-Authenticate": 'Basic realm="rabbitlike management"'}
 
 
@@ -56,24 +67,34 @@ class Caller:
         """parity: an administrator or monitor sees all vhosts in lists, others those they have a permission in."""
         return self.has(MONITORING) or self.context.broker.permissions.get(self.user.name, vhost) is not None
 
+    def may_list(self, vhost: str) -> bool:
+        """parity: whether lists of queues, exchanges and bindings show those of this vhost."""
+        return self.has(ADMINISTRATOR) or self.context.broker.permissions.get(self.user.name, vhost) is not None
+
     def vhost(self, name: str) -> Vhost:
-        """The vhost, for working in it: 404 when there is none, 401 without a permission there."""
-        broker = self.context.broker
-        vhost = broker.vhosts.get(name)
+        """The vhost, for working in it: 404 when there is none, 401 without a permission there.
+
+        parity: an administrator may look without one; what it may do is then a matter of permissions, as over AMQP.
+        """
+        vhost = self.context.broker.vhosts.get(name)
         if vhost is None:
             raise not_found()
-        if broker.permissions.get(self.user.name, name) is None:
+        if not self.may_list(name):
             raise not_authorised("User not authorised to access virtual host")
         return vhost
 
+    def permit(self, access: Access, resource: Resource, vhost: str, name: str) -> None:
+        """403 as over AMQP unless the user has this access to the exchange or queue."""
+        self.context.broker.permissions.check(self.user.name, vhost, access, resource, name)
 
-def _credentials(request: Request) -> tuple[str, str] | None:
-    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+
+def _credentials(headers: Headers) -> tuple[str, str] | None:
+    scheme, _, encoded = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return None
     try:
         name, colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except (binascii.Error, UnicodeDecodeError, ValueError):
         return None
     return (name, password) if colon else None
 
@@ -82,21 +103,47 @@ def _refused(reason: str) -> ApiError:
     return ApiError(401, "not_authorised", reason, _ASK)
 
 
-async def authenticate(request: Request, here: Here) -> Caller:
-    """Whoever has a right password and may log in from there."""
-    given = _credentials(request)
-    user = None if given is None else here.broker.users.authenticate(*given)
-    if user is None:
+def login(scope: Scope, context: Context) -> Caller:
+    """Who asks, by password; ApiError unless it is right and may be used from there. Done once per request."""
+    known = scope.setdefault("state", {})
+    if "caller" in known:
+        caller: Caller = known["caller"]
+        return caller
+    given = _credentials(Headers(scope=scope))
+    if given is None:
         raise _refused("Login failed")
-    host = request.client.host if request.client is not None else ""
-    if user.name in here.settings.loopback_users and not is_loopback(host):
+    name, password = given
+    # The address of the socket's other end; headers that claim another are not believed.
+    host = scope["client"][0] if scope.get("client") else ""
+    failures = context.failures
+    if wait_ms := failures.wait_ms(host, name):
+        retry = str(-(-wait_ms // 1000))
+        raise ApiError(
+            429, "too_many_requests", f"Too many failed logins; try again in {retry} s", {"Retry-After": retry}
+        )
+    user = context.broker.users.authenticate(name, password)
+    if user is None:
+        failures.add(host, name)
+        log.warning("HTTP access denied: user %r from %s: login failed", name[:MAX_SAID], host or "an unknown address")
+        raise _refused("Login failed")
+    if user.name in context.settings.loopback_users and not is_loopback(host):
+        failures.add(host, name)
         raise _refused("User can only log in via localhost")
-    return Caller(user, here)
+    failures.forgive(host, name)
+    known["caller"] = Caller(user, context)
+    return Caller(user, context)
+
+
+#: Says in the API's description that logins are HTTP Basic; the looking is done by `login`.
+_BASIC: Final = HTTPBase(scheme="basic", scheme_name="basic", auto_error=False)
+
+
+async def authenticate(request: Request, here: Here, _: Annotated[object, Depends(_BASIC)]) -> Caller:
+    """Whoever has a right password and may log in from there."""
+    return login(request.scope, here)
 
 
 def is_loopback(host: str) -> bool:
-    from ipaddress import ip_address
-
     try:
         address = ip_address(host)
     except ValueError:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
+from rabbitlike.management.logins import Failures
+
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.config import Settings
@@ -21,6 +23,10 @@ class Context:
     #: Where the broker listens, as URLs.
     urls: list[str] = field(default_factory=list)
     started_at_ms: int = 0
+    failures: Failures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.failures = Failures(self.broker.clock)
 
 
 def context_of(request: Request) -> Context:

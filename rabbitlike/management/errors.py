@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from rabbitlike.management.replies import Reply
 from rabbitlike.protocol.errors import AmqpError
 
 log = logging.getLogger(__name__)
 
+OK: Final = 200
 ACCESS_REFUSED: Final = 403
 NOT_FOUND: Final = 404
+METHOD_NOT_ALLOWED: Final = 405
+NOT_ALLOWED: Final = 530
 
 
 class ApiError(Exception):
     """An answer other than success."""
 
-    def __init__(self, status: int, error: str, reason: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, status: int, error: str, reason: object, headers: dict[str, str] | None = None) -> None:
         super().__init__(reason)
         self.status = status
         self.error = error
+        #: Mostly a text; a list of parts where RabbitMQ gives one.
         self.reason = reason
         self.headers = headers
 
 
-def bad_request(reason: str) -> ApiError:
+def bad_request(reason: object) -> ApiError:
     return ApiError(400, "bad_request", reason)
 
 
@@ -39,56 +45,74 @@ def not_authorised(reason: str) -> ApiError:
     return ApiError(401, "not_authorised", reason)
 
 
-def not_found() -> ApiError:
-    return ApiError(404, "Object Not Found", "Not Found")
+def not_found(reason: str = "") -> ApiError:
+    """What the path names is not there; or with a reason, what the request needs."""
+    return ApiError(404, "not_found", reason) if reason else ApiError(404, "Object Not Found", "Not Found")
 
 
-def _answer(error: ApiError) -> JSONResponse:
-    return JSONResponse({"error": error.error, "reason": error.reason}, error.status, headers=error.headers)
+def answer(error: ApiError) -> Response:
+    if error.status == OK:
+        return Response(status_code=OK, headers=error.headers)
+    return Reply({"error": error.error, "reason": error.reason}, error.status, headers=error.headers)
 
 
-def _of_amqp(error: AmqpError) -> ApiError:
-    """parity: what the broker refuses is a bad request with its text, but for what is not there."""
+def refused(error: AmqpError) -> ApiError:
+    """parity: what the broker refuses is a bad request, explained as over AMQP."""
     if error.code == NOT_FOUND:
-        return not_found()
+        return not_found(error.text)
+    if error.code in (ACCESS_REFUSED, NOT_ALLOWED):
+        return not_authorised(error.text)
+    return bad_request(error.text)
+
+
+def closed(error: AmqpError) -> ApiError:
+    """parity: publishing and getting go through a channel; what closes it is told with its code."""
+    if error.code == NOT_FOUND:
+        return not_found(error.reply_text)
     if error.code == ACCESS_REFUSED:
         return not_authorised(error.reply_text)
-    return bad_request(f"{error.code} {error.reply_text}")
+    return bad_request(str(error))
 
 
 def _of_validation(error: RequestValidationError) -> ApiError:
-    fault = error.errors()[0]
-    where = ".".join(str(part) for part in fault["loc"] if part != "body")
+    faults = error.errors()
+    fault = faults[0]
+    where = ".".join(str(part) for part in fault["loc"][1:])
     if fault["type"] == "json_invalid":
-        return ApiError(400, "bad_request", "not_json")
-    if fault["type"] == "missing":
-        return ApiError(400, "bad_request", f"[{{key_missing,{where}}}]" if where else "body missing")
-    return bad_request(f"{where}: {fault['msg']}")
+        return bad_request("not_json")
+    missing = [str(each["loc"][-1]) for each in faults if each["type"] == "missing" and each["loc"][0] == "body"]
+    if missing:
+        return bad_request("[" + ",".join(f"{{key_missing,{name}}}" for name in missing) + "]")
+    said = str(fault["msg"]).removeprefix("Value error, ")
+    return bad_request(f"{where}: {said}" if where else said)
 
 
-def install(api: FastAPI) -> None:
-    """Translate everything a route may raise."""
+def install(api: FastAPI, allowed: Callable[[str], str]) -> None:
+    """Translate everything a route may raise; `allowed` names the methods there are at a path."""
 
     @api.exception_handler(ApiError)
-    async def _(_: Request, error: ApiError) -> JSONResponse:
-        return _answer(error)
+    async def _(_: Request, error: ApiError) -> Response:
+        return answer(error)
 
     @api.exception_handler(AmqpError)
-    async def _(_: Request, error: AmqpError) -> JSONResponse:
-        return _answer(_of_amqp(error))
+    async def _(_: Request, error: AmqpError) -> Response:
+        return answer(refused(error))
 
     @api.exception_handler(RequestValidationError)
-    async def _(_: Request, error: RequestValidationError) -> JSONResponse:
-        return _answer(_of_validation(error))
+    async def _(_: Request, error: RequestValidationError) -> Response:
+        return answer(_of_validation(error))
 
     @api.exception_handler(HTTPException)
-    async def _(_: Request, error: HTTPException) -> JSONResponse:
+    async def _(request: Request, error: HTTPException) -> Response:
         if error.status_code == NOT_FOUND:
-            return _answer(not_found())
+            return answer(not_found())
+        headers = dict(error.headers or {})
+        if error.status_code == METHOD_NOT_ALLOWED:
+            headers = {"Allow": allowed(request.scope["path"])}
         phrase = HTTPStatus(error.status_code).phrase
-        return _answer(ApiError(error.status_code, phrase, str(error.detail), dict(error.headers or {})))
+        return answer(ApiError(error.status_code, phrase.lower().replace(" ", "_"), str(error.detail), headers))
 
     @api.exception_handler(Exception)
-    async def _(request: Request, _: Exception) -> JSONResponse:
-        log.exception("%s %s failed", request.method, request.url.path)
-        return _answer(ApiError(500, "internal_error", "an unexpected error, for details see the broker log"))
+    async def _(request: Request, _: Exception) -> Response:
+        log.exception("%s %s failed", request.method, request.scope["path"])
+        return answer(ApiError(500, "internal_error", "an unexpected error, for details see the broker log"))

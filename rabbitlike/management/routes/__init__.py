@@ -4,6 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
+import rabbitlike.management.paths  # noqa: F401 - what the routes' paths are written in
 from rabbitlike.management.routes import liveness, whoami
 
 #: In the order they are tried.

@@ -1,0 +1,325 @@
+"""How a list is answered: filtered, sorted, cut to a page and to columns, and written in slices.
+
+A list may hold tens of thousands of objects while clients publish on the same thread: after about a millisecond of work
+everybody else has a turn. What is listed is decided first, from a snapshot; what each object is like is read when it is
+written, and no text of the whole list is ever made. parity: parameters, limits and refusals are RabbitMQ's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+
+import regex
+from fastapi.responses import Response, StreamingResponse
+
+from rabbitlike.management.errors import ApiError, bad_request
+from rabbitlike.management.replies import Reply, View, encode
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+T = TypeVar("T")
+
+SLICE_S: Final = 0.001
+#: Sorted at once; longer lists are sorted in runs of this length, which are then merged.
+RUN: Final = 1000
+DEFAULT_PAGE_SIZE: Final = 100
+MAX_PAGE_SIZE: Final = 500
+MAX_EXPRESSION: Final = 1024
+
+BY_NAME: Final = ("vhost", "name")
+
+#: Columns as a tree: None takes all there is below.
+Columns: TypeAlias = "dict[str, Columns | None]"
+#: Numbers, then words like true and null, then tables and arrays, then texts. parity: as Erlang orders terms.
+SortKey: TypeAlias = "tuple[int, float | str]"
+Keyed: TypeAlias = "tuple[tuple[SortKey, ...] | tuple[str, ...], int]"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a list is wanted."""
+
+    number: int
+    size: int
+    name: str
+    is_regex: bool
+
+
+class Slices:
+    """Work done a millisecond at a time: `await slices.breathe()` between two steps."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = perf_counter() + SLICE_S
+
+    @property
+    def is_over(self) -> bool:
+        return perf_counter() >= self._until
+
+    async def breathe(self) -> None:
+        """Let the others work, if it is time."""
+        if perf_counter() >= self._until:
+            await asyncio.sleep(0)
+            self._until = perf_counter() + SLICE_S
+
+
+def itself(view: View) -> View:
+    return view
+
+
+async def answer(
+    request: Request,
+    items: Iterable[T],
+    view: Callable[[T], View] | None = None,
+    *,
+    order: Sequence[str] = BY_NAME,
+    name_of: Callable[[T], str] | None = None,
+    key_of: Callable[[T], tuple[str, ...]] | None = None,
+    is_paged: bool = True,
+) -> Response:
+    """The list of `items`, each shown as `view` has it; without `view` the items are views themselves.
+
+    `order` names the fields a list is sorted by when nobody asks for another order. For long lists say `name_of` and
+    `key_of`: the name a filter looks at and the key of `order`, read without making views of all that is not shown.
+    """
+    show = view if view is not None else cast("Callable[[T], View]", itself)
+    page = page_of(request) if is_paged else None
+    columns = columns_of(request)
+    slices = Slices()
+    found: list[T] = []
+    for item in items:
+        found.append(item)
+        await slices.breathe()
+    total = len(found)
+    if page is not None and page.name:
+        found = await _filtered(found, page, name_of or (lambda item: str(show(item).get("name", ""))), slices)
+    fields = request.query_params.get("sort") or ""
+    is_reversed = request.query_params.get("sort_reverse") == "true"
+    if fields or key_of is None:
+        paths = [each.split(".") for each in dict.fromkeys(([fields] if fields else []) + list(order))]
+        keys = [tuple(_sort_key(view, path) for path in paths) async for view in _shown(found, show, slices)]
+    else:
+        keys = [key_of(item) async for item in _paced(found, slices)]  # type: ignore[misc]
+    found = await _sorted(found, keys, slices, is_reversed=is_reversed)
+    filtered = len(found)
+    if page is not None:
+        found = _cut(found, page)
+    body = _Body(found, show, columns, _frame(page, total, filtered, len(found)))
+    return await body.respond(slices)
+
+
+async def _paced(items: Iterable[T], slices: Slices) -> AsyncIterator[T]:
+    for item in items:
+        yield item
+        await slices.breathe()
+
+
+async def _shown(items: Iterable[T], show: Callable[[T], View], slices: Slices) -> AsyncIterator[View]:
+    for item in items:
+        yield show(item)
+        await slices.breathe()
+
+
+def one(request: Request, view: View, status: int = 200) -> Response:
+    """A single object, cut to the columns that are asked for."""
+    return Reply(_pick(view, columns_of(request)), status)
+
+
+# What is asked for
+
+
+def page_of(request: Request) -> Page | None:
+    """The page asked for; None: all of it. parity: without `page` the other parameters of paging mean nothing."""
+    number = _number(request, "page")
+    size = _number(request, "page_size")
+    if number is None:
+        return None
+    if number < 1 or (size is not None and not 1 <= size <= MAX_PAGE_SIZE):
+        raise ApiError(
+            400,
+            "invalid_pagination_parameters",
+            f"Invalid pagination parameters: page number {number}, page size {'undefined' if size is None else size}",
+        )
+    name = request.query_params.get("name", "")
+    is_regex = request.query_params.get("use_regex") == "true"
+    return Page(number, DEFAULT_PAGE_SIZE if size is None else size, name, is_regex)
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        raise bad_request("Pagination parameters are invalid")
+    return int(text)
+
+
+def columns_of(request: Request) -> Columns | None:
+    """The fields asked for; None: all."""
+    text = request.query_params.get("columns")
+    if text is None:
+        return None
+    tree: Columns = {}
+    for column in text.split(","):
+        *outer, last = [part for part in column.split(".") if part] or [""]
+        branch: Columns | None = tree
+        for part in outer:
+            branch = branch.setdefault(part, {}) if branch is not None else None
+        if branch is not None and last:
+            branch[last] = None
+    return tree
+
+
+def _pick(value: object, columns: Columns | None) -> object:
+    if columns is None:
+        return value
+    if isinstance(value, Mapping):
+        return {key: _pick(value[key], below) for key, below in columns.items() if key in value}
+    if isinstance(value, list):
+        return [_pick(each, columns) for each in value]
+    return value
+
+
+# Filtering, sorting, cutting
+
+
+async def _filtered(found: list[T], page: Page, name_of: Callable[[T], str], slices: Slices) -> list[T]:
+    matches = _expression(page.name) if page.is_regex else _substring(page.name)
+    return [item async for item in _paced(found, slices) if matches(name_of(item))]
+
+
+def _substring(text: str) -> Callable[[str], bool]:
+    wanted = text.lower()
+    return lambda name: wanted in name.lower()
+
+
+def _expression(text: str) -> Callable[[str], bool]:
+    """Anybody may send one, and some expressions would search for years: a search has its time."""
+    if len(text) > MAX_EXPRESSION:
+        raise bad_request(f"the expression is longer than {MAX_EXPRESSION} characters")
+    try:
+        pattern = regex.compile(text, regex.IGNORECASE)
+    except (regex.error, OverflowError, RecursionError) as problem:
+        raise bad_request(f"invalid regular expression: {problem}") from None
+
+    def matches(name: str) -> bool:
+        try:
+            return pattern.search(name, timeout=SLICE_S) is not None
+        except TimeoutError:
+            raise bad_request("the expression takes too long") from None
+
+    return matches
+
+
+def _sort_key(view: View, path: list[str]) -> SortKey:
+    value: object = view
+    for part in path:
+        value = value.get(part, 0) if isinstance(value, Mapping) else 0
+    if isinstance(value, bool) or value is None:
+        return (1, "null" if value is None else "true" if value else "false")
+    if isinstance(value, int | float):
+        return (0, value)
+    if isinstance(value, str):
+        return (3, value)
+    return (2, 0)
+
+
+async def _sorted(
+    found: list[T], keys: list[tuple[SortKey, ...]] | list[tuple[str, ...]], slices: Slices, *, is_reversed: bool
+) -> list[T]:
+    """Runs are sorted one by one, then merged two by two: the longest step is one pass over the list."""
+    keyed: list[Keyed] = list(zip(keys, range(len(keys)), strict=True))
+    runs = [keyed[at : at + RUN] for at in range(0, len(keyed), RUN)]
+    for run in runs:
+        run.sort()
+        await slices.breathe()
+    while len(runs) > 1:
+        merged = []
+        for first, second in zip(runs[::2], [*runs[1::2], []], strict=False):
+            both = first + second
+            both.sort()  # two runs in order: one pass
+            merged.append(both)
+            await slices.breathe()
+        runs = merged
+    ordered = [found[at] for run in runs for _, at in run]
+    if is_reversed:
+        ordered.reverse()
+    return ordered
+
+
+def _cut(found: list[T], page: Page) -> list[T]:
+    start = (page.number - 1) * page.size
+    if start > len(found):
+        raise ApiError(
+            400,
+            "page_out_of_range",
+            f"Page out of range, page: {page.number} page size: {page.size}, len: {len(found)}",
+        )
+    return found[start : start + page.size]
+
+
+def _frame(page: Page | None, total: int, filtered: int, count: int) -> tuple[bytes, bytes]:
+    """What stands before the items and behind them."""
+    if page is None:
+        return b"[", b"]"
+    around = {
+        "total_count": total,
+        "item_count": count,
+        "filtered_count": filtered,
+        "page": page.number,
+        "page_size": page.size,
+        "page_count": (filtered + page.size - 1) // page.size,
+    }
+    return encode(around)[:-1] + b',"items":[', b"]}"
+
+
+# Writing
+
+
+@dataclass(slots=True)
+class _Body:
+    """A list on its way out."""
+
+    items: Sequence[object]
+    show: Callable[..., View]
+    columns: Columns | None
+    around: tuple[bytes, bytes]
+    at: int = 0
+
+    async def respond(self, slices: Slices) -> Response:
+        """One answer if a slice is enough, else a stream of slices."""
+        await slices.breathe()
+        first = self._slice()
+        if self.at == len(self.items):
+            return Response(first, media_type="application/json")
+        return StreamingResponse(self._stream(first), media_type="application/json")
+
+    async def _stream(self, first: bytes) -> AsyncIterator[bytes]:
+        yield first
+        while self.at < len(self.items):
+            await asyncio.sleep(0)
+            yield self._slice()
+
+    def _slice(self) -> bytes:
+        """The text of as many items as a slice of time is good for, at least one."""
+        slices = Slices()
+        parts = []
+        start = self.at
+        while self.at < len(self.items):
+            parts.append(encode(_pick(self.show(self.items[self.at]), self.columns)))
+            self.at += 1
+            if slices.is_over:
+                break
+        text = b",".join(parts)
+        if start == 0:
+            text = self.around[0] + text
+        elif parts:
+            text = b"," + text
+        return text + self.around[1] if self.at == len(self.items) else text

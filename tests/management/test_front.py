@@ -1,0 +1,183 @@
+"""What every request passes: paths, methods, sizes, bodies, and what every answer carries."""
+
+import inspect
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from rabbitlike.config import Settings
+from rabbitlike.management import errors, front
+from rabbitlike.management.auth import Member, login
+from rabbitlike.management.context import Context
+from rabbitlike.management.replies import Reply
+from rabbitlike.management.routes import ROUTERS
+from rabbitlike.protocol.errors import access_refused, not_found, precondition_failed
+from tests.support.api import Api
+from tests.support.pair import Pair
+
+
+class Thing(BaseModel):
+    size: int
+
+
+def toy() -> Api:
+    """The API's front with routes of its own."""
+    router = APIRouter()
+
+    @router.get("/api/things/{vhost:name}/{thing:name}")
+    async def read(vhost: str, thing: str) -> dict[str, str]:
+        return {"vhost": vhost, "thing": thing}
+
+    @router.put("/api/things/{vhost:name}/{thing:name}")
+    async def write(caller: Member, thing: str, body: Thing) -> dict[str, object]:
+        return {"thing": thing, "size": body.size}
+
+    @router.get("/api/fails/{how:name}")
+    async def fail(how: str) -> None:
+        raise {
+            "missing": not_found("no queue 'q' in vhost '/'"),
+            "refused": access_refused("configure access refused"),
+            "unequal": precondition_failed("inequivalent arg"),
+            "bug": RuntimeError("a bug"),
+        }[how]
+
+    pair = Pair()
+    context = Context(pair.broker, Settings())
+    app = FastAPI(redirect_slashes=False, default_response_class=Reply)
+    app.state.context = context
+    app.include_router(router)
+    errors.install(app, lambda path: front.allowed_methods((router,), path))
+    app.add_middleware(front.Front, routers=(router,), login=lambda scope: login(scope, context))
+    return Api(pair, app)
+
+
+@pytest.fixture
+def things() -> Api:
+    return toy()
+
+
+def test_every_route_runs_on_the_loop() -> None:
+    """A plain `def` would be run in a thread, which must not touch the broker."""
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    assert routes
+    assert [route.path for route in routes if not inspect.iscoroutinefunction(route.endpoint)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "vhost", "thing"),
+    [
+        ("/api/things/%2F/q", "/", "q"),
+        ("/api/things/%2F/q/", "/", "q"),
+        ("/api/things/v/a%2Fb%25%20%C3%BC", "v", "a/b% ü"),
+    ],
+)
+async def test_names_in_paths_are_decoded_one_by_one(things: Api, path: str, vhost: str, thing: str) -> None:
+    assert (await things.get(path)).json() == {"vhost": vhost, "thing": thing}
+
+
+async def test_a_name_need_not_be_utf8(things: Api) -> None:
+    assert (await things.get("/api/things/%2F/%FFq")).json() == {"vhost": "/", "thing": "�q"}
+
+
+async def test_what_is_not_there(api: Api) -> None:
+    answer = await api.get("/api/no/such/thing")
+    assert (answer.status_code, answer.json()) == (404, {"error": "Object Not Found", "reason": "Not Found"})
+
+
+async def test_a_method_that_is_not_there(things: Api) -> None:
+    answer = await things.delete("/api/things/%2F/q")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS, PUT"
+    assert answer.json()["error"] == "method_not_allowed"
+
+
+async def test_head_is_get_without_the_body(api: Api) -> None:
+    whole, head = await api.get("/api/whoami"), await api.head("/api/whoami")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(whole.content))
+
+
+async def test_options_need_no_login(api: Api, things: Api) -> None:
+    answer = await things.stranger().options("/api/things/%2F/q")
+    assert (answer.status_code, answer.headers["allow"]) == (200, "GET, HEAD, OPTIONS, PUT")
+    assert (await api.stranger().options("/api/nothing")).status_code == 404
+
+
+async def test_what_every_answer_carries(api: Api) -> None:
+    for answer in (
+        await api.get("/api/whoami"),
+        await api.get("/api/nothing"),
+        await api.stranger().get("/api/whoami"),
+    ):
+        assert answer.headers["cache-control"] == "no-cache"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-type"] == "application/json"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_bodies_are_json_whatever_their_type_says(things: Api) -> None:
+    for kind in ("application/json", "application/x-www-form-urlencoded", "text/plain", ""):
+        answer = await things.put("/api/things/%2F/q", content=b'{"size":1}', headers={"content-type": kind})
+        assert answer.json() == {"thing": "q", "size": 1}, kind
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{}", b"undefined", b" "])
+async def test_no_body_is_an_empty_object(things: Api, body: bytes) -> None:
+    answer = await things.put("/api/things/%2F/q", content=body)
+    assert (answer.status_code, answer.json()) == (400, {"error": "bad_request", "reason": "[{key_missing,size}]"})
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"1", b"\xff", b'{"size":NaN}', b"[" * 100_000])
+async def test_what_is_not_json(things: Api, body: bytes) -> None:
+    answer = await things.put("/api/things/%2F/q", content=body)
+    assert (answer.status_code, answer.json()) == (400, {"error": "bad_request", "reason": "not_json"})
+
+
+async def test_json_in_json(things: Api) -> None:
+    answer = await things.put("/api/things/%2F/q", json='{"size":1}')
+    assert answer.status_code == 400
+    assert "doubly" in answer.json()["reason"]
+
+
+async def test_a_value_of_the_wrong_type_is_named(things: Api) -> None:
+    answer = await things.put("/api/things/%2F/q", json={"size": "large"})
+    assert answer.status_code == 400
+    assert answer.json()["reason"].startswith("size: ")
+
+
+async def test_a_body_beyond_20_mib_is_refused(things: Api) -> None:
+    async def endless():  # type: ignore[no-untyped-def]
+        while True:
+            yield bytes(1 << 20)
+
+    too_large = {"error": "bad_request", "reason": "Exceeded HTTP request body size limit"}
+    for body in (bytes(20 * 1024 * 1024 + 1), endless()):
+        answer = await things.put("/api/things/%2F/q", content=body)
+        assert (answer.status_code, answer.json()) == (400, too_large)
+
+
+async def test_strangers_bodies_are_not_read(things: Api) -> None:
+    """A stranger's body of this size is refused for its login before it is parsed, however it is sent."""
+
+    async def unannounced():  # type: ignore[no-untyped-def]
+        yield b"{" * 10_000
+
+    for body in (b"{" * 10_000, unannounced()):
+        answer = await things.stranger().put("/api/things/%2F/q", content=body)
+        assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "error", "reason"),
+    [
+        ("missing", 404, "not_found", "no queue 'q' in vhost '/'"),
+        ("refused", 401, "not_authorised", "configure access refused"),
+        ("unequal", 400, "bad_request", "inequivalent arg"),
+        ("bug", 500, "internal_error", "an unexpected error, for details see the broker log"),
+    ],
+)
+async def test_what_the_broker_refuses(things: Api, how: str, status: int, error: str, reason: str) -> None:
+    answer = await things.get(f"/api/fails/{how}")
+    assert (answer.status_code, answer.json()) == (status, {"error": error, "reason": reason})
