@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 )
 from pamqp import commands
 
+from rabbitlike.broker.queues.browse import Walk, move, remove
 from tests.support import frames
 from tests.support.crash_pair import START_MS, Disk, SimulatedDisk, SqliteDisk
 from tests.support.pair import Channel, Client, loose
@@ -65,6 +66,7 @@ class Message:
     persistent: bool
     expires_at_ms: int  # 0: never
     rank: int  # grows; dead letters of one step share one: which of them died first is nobody's promise
+    ttl_ms: int | None = None  # its own
     returned: bool = False  # certainly handed out before
     perhaps: bool = False  # perhaps so
 
@@ -181,18 +183,20 @@ class DurabilityMachine(RuleBasedStateMachine):
     def now_ms(self) -> int:
         return self.pair.clock.now_ms()
 
-    def accept(self, name: str, priority: int | None, persistent: bool, ttl_ms: int | None) -> Message:
+    def accept(self, name: str, priority: int | None, persistent: bool, ttl_ms: int | None, number: int = 0) -> Message:
         line = self.lines[name]
         times = [time for time in (ttl_ms, line.arguments.get("x-message-ttl")) if isinstance(time, int)]
-        self.published += 1
+        if not number:
+            self.published += 1
         self.rank += 1
         message = Message(
-            self.published,
+            number or self.published,
             priority,
             line.level_of(priority),
             persistent,
             self.now_ms + min(times) if times else 0,
             self.rank,
+            ttl_ms,
         )
         line.ready.append(message)
         self.expire()
@@ -418,6 +422,55 @@ class DurabilityMachine(RuleBasedStateMachine):
         else:
             end.channel.close()
         self.ends[at % len(self.ends)] = self.new_end(end.is_transactional)
+
+    # ------------------------------------------------------------------------------------------------------ by hand
+
+    def seen(self, name: str, offset: int = 0) -> list[tuple[int, Message]]:
+        """What a walk from ``offset`` sees, by position; it must be what is next, in order."""
+        line = self.lines[name]
+        known = {message.number: message for message in line.ready}
+        walk = Walk(self.pair.broker.vhosts["/"].queues[name], offset=offset)
+        found = []
+        while not walk.is_done:
+            found += [(one.position, known[int(one.message.body.split(b" ")[0])]) for one in walk.step()]
+        orders = [message.order for _, message in found]
+        assert orders == sorted(message.order for message in line.ready)[offset:]
+        return found
+
+    @rule(name=SOURCE, offset=st.integers(0, 12))
+    def browse(self, name: str, offset: int) -> None:
+        self.seen(name, offset)
+
+    @rule(name=SOURCE, picks=st.lists(PICK, min_size=1, max_size=4))
+    def remove(self, name: str, picks: list[int]) -> None:
+        if not (seen := self.seen(name)):
+            return
+        chosen = dict(seen[pick % len(seen)] for pick in picks)
+        broker = self.pair.broker
+        broker.turn.begin()
+        assert remove(broker.vhosts["/"].queues[name], chosen) == len(chosen)
+        broker.turn.finish()
+        for message in chosen.values():
+            self.lines[name].ready.remove(message)
+
+    @rule(name=SOURCE, to=SOURCE, picks=st.lists(PICK, min_size=1, max_size=4))
+    def move(self, name: str, to: str, picks: list[int]) -> None:
+        """In order of delivery, whatever order they are named in."""
+        self.new_step()
+        seen = self.seen(name)
+        if "x-max-length" in self.lines[to].arguments:
+            seen = [one for one in seen if one[1].ttl_ms is None]
+        if not seen:
+            return
+        chosen = [seen[at] for at in sorted({pick % len(seen) for pick in picks})]
+        broker = self.pair.broker
+        queues = broker.vhosts["/"].queues
+        broker.turn.begin()
+        assert move(queues[name], [position for position, _ in reversed(chosen)], queues[to]) == len(chosen)
+        broker.turn.finish()
+        for _, message in chosen:
+            self.lines[name].ready.remove(message)
+            self.accept(to, message.priority, message.persistent, message.ttl_ms, message.number)
 
     # --------------------------------------------------------------------------------------------------- larger events
 

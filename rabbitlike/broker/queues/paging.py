@@ -60,7 +60,7 @@ class Paging:
 
     def load(self, page: Page) -> list[Message]:
         """The messages of a page that are not settled, in order."""
-        messages = self._read(page)
+        messages = self.read(page)
         for message in messages:
             if message.expires_at_ms:
                 self._queue.remember_expiry(message)
@@ -68,12 +68,13 @@ class Paging:
 
     def expired(self, page: Page, now_ms: int) -> tuple[list[Message], int]:
         """The messages of a page that are due, and when the next one will be (0: never)."""
-        waiting = [message for message in self._read(page) if message.expires_at_ms]
+        waiting = [message for message in self.read(page) if message.expires_at_ms]
         due = [message for message in waiting if message.expires_at_ms <= now_ms]
         times = [message.expires_at_ms for message in waiting if message.expires_at_ms > now_ms]
         return due, min(times) if times else 0
 
-    def _read(self, page: Page) -> list[Message]:
+    def read(self, page: Page) -> list[Message]:
+        """Its messages, for looking: nothing comes of it."""
         messages: list[Message] = []
         for batch in page.batches:
             if batch.live == 0:

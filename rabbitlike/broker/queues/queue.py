@@ -316,6 +316,15 @@ class Queue(Pumped):
         self._expiries.clear()
         return count
 
+    def drop(self, message: Message, page: Page | None = None) -> None:
+        """Take one ready message out for good, undelivered and not as a dead letter: from memory, or from a page."""
+        if page is None:
+            self.ready.remove(message)
+        else:
+            self.ready.shrink_page(page, 1, len(message.body))
+        if message.logged == LOGGED and self._log is not None:
+            self._log.settle(message)
+
     def delete(self) -> None:
         """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
         self.deleted = True

@@ -20,6 +20,8 @@ cdef class Ring:
     @cython.locals(message=Message, at=int64_t)
     cpdef Message pop(self)
     cpdef list messages(self)
+    @cython.locals(message=Message, low=int64_t, high=int64_t, middle=int64_t)
+    cpdef list after(self, int64_t position, int64_t most)
     cdef object _grow(self)
 
 

@@ -8,9 +8,11 @@ When a backlog is larger than its window, new messages gather in a second ring, 
 page as it is written; between ring and tail stand the pages. Order: returned and ring, pages, tail.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
+from operator import attrgetter, itemgetter
 
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.log import Page
@@ -69,6 +71,25 @@ class Ring:
         found = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
         return [message for message in found if message is not None and message.state != GONE]
 
+    def after(self, position: int, most: int) -> list[Message]:
+        """Up to ``most`` messages behind ``position``, left where they are."""
+        low = self.head
+        high = self.tail
+        while low < high:
+            middle = (low + high) >> 1
+            message = self.slots[middle & self.mask]
+            if message is None or message.position <= position:
+                low = middle + 1
+            else:
+                high = middle
+        found: list[Message] = []
+        while low < self.tail and len(found) < most:
+            message = self.slots[low & self.mask]
+            if message is not None and message.state != GONE:
+                found.append(message)
+            low += 1
+        return found
+
     def _grow(self) -> None:
         messages = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
         self.slots = messages + [None] * len(messages)
@@ -114,6 +135,22 @@ class Level:
         if self.returned and (message is None or self.returned[0][0] < message.position):
             return self.returned[0][1]
         return message
+
+    def front_after(self, position: int, most: int) -> list[Message]:
+        """Up to ``most`` messages behind ``position`` of those that stand before all pages, in order, left in place."""
+        found = self.ring.after(position, most)
+        if self.returned:
+            # What is sorted is a heap as well, and mostly it is sorted already.
+            self.returned.sort()
+            at = bisect_right(self.returned, position, key=itemgetter(0))
+            end = len(found) + most
+            while at < len(self.returned) and len(found) < end:
+                message = self.returned[at][1]
+                if message.state != GONE:
+                    found.append(message)
+                at += 1
+            found = sorted(found, key=attrgetter("position"))[:most]
+        return found
 
     def turn_to_tail(self) -> bool:
         """The ring is used up and no page is left: the tail is the ring now. Is there one?"""
@@ -198,18 +235,9 @@ class Ready:
         found = [self._first(level) for level in self._in_order()]
         return [message for message in found if message is not None]
 
-    def messages(self) -> list[Message]:
-        """All of them in the order they would go; for looking, not for serving."""
-        found = []
-        for level in self._in_order():
-            live = [message for _, message in level.returned if message.state != GONE] + level.ring.messages()
-            live.sort(key=lambda message: message.position)
-            for page in level.pages or ():
-                live += self._load(page)
-            if level.tail is not None:
-                live += level.tail.messages()
-            found += live
-        return found
+    def numbered(self) -> list[tuple[int, Level]]:
+        """The levels with their numbers, highest first. For looking, not for serving."""
+        return [*(self._others or {}).items(), (0, self._bottom)]
 
     def in_memory(self) -> list[Message]:
         """Those that need no reading, in no order."""

@@ -1,0 +1,232 @@
+"""Looking at what is ready without touching it, and taking single messages out by their positions.
+
+A walk goes in the order of delivery and remembers no more than the place it has come to, so whatever enters, leaves or
+goes to disk between two steps does not confuse it. Each step reads one page at most, or some messages in memory; pages
+that are only to be skipped are not read. Looking changes nothing: no flag, no order, no time to live.
+
+Taking out and moving happen within one turn and so are in one commit: a message is in one place or the other.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rabbitlike.broker.exchanges.exchange import Exchange
+from rabbitlike.broker.message import Message, make_address, routing_key_of
+from rabbitlike.broker.queues.dead_letter import original_keys
+from rabbitlike.broker.queues.log import Page
+from rabbitlike.broker.queues.ready import Level
+from rabbitlike.broker.states import GONE, READY
+from rabbitlike.protocol.properties import Properties
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+
+#: Messages in memory that one step looks at, and pages that one step skips: well under a millisecond.
+STEP: Final = 500
+#: Above every level.
+TOP: Final = 1 << 30
+
+
+class Place(NamedTuple):
+    """A message's place in the line: higher levels go first, within a level lower positions."""
+
+    level: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A ready message as a walk found it. The message is to be read, never changed."""
+
+    place: Place
+    message: Message
+    #: The page on disk that it was read from; None: it is in memory.
+    page: Page | None = None
+
+    @property
+    def position(self) -> int:
+        return self.place.position
+
+    @property
+    def is_on_disk(self) -> bool:
+        return self.page is not None
+
+
+class Walk:
+    """A walk over the ready messages of one queue, from ``after`` (None: the front), past ``offset`` of them.
+
+    while not walk.is_done:
+        for seen in walk.step(): …
+        await asyncio.sleep(0)
+    """
+
+    def __init__(self, queue: "Queue", *, offset: int = 0, after: Place | None = None) -> None:
+        self._queue = queue
+        self._skip = offset
+        #: The last message seen or skipped: another walk can go on from here.
+        self.place = Place(TOP, 0) if after is None else after
+        self.is_done = False
+
+    def step(self) -> list[Seen]:
+        """The next few messages in order. Perhaps none, even before the end: some were skipped, or are gone."""
+        for number, level in self._queue.ready.numbered():
+            if number > self.place.level:
+                continue
+            if number < self.place.level:
+                self.place = Place(number, 0)
+            seen = self._step_in(level)
+            if seen is not None:
+                return seen
+        self.is_done = True
+        return []
+
+    def _step_in(self, level: Level) -> list[Seen] | None:
+        """None: there is nothing more in this level."""
+        number, position = self.place
+        if front := level.front_after(position, STEP):
+            return self._past([Seen(Place(number, message.position), message) for message in front])
+        if level.pages and position < level.pages[-1].last_position:
+            page = self._skip_pages(level)
+            if page is None:
+                return []
+            found = [message for message in self._queue.paging.read(page) if message.position > position]
+            seen = self._past([Seen(Place(number, message.position), message, page) for message in found])
+            self.place = Place(number, page.last_position)
+            return seen
+        if level.tail is not None and (tail := level.tail.after(position, STEP)):
+            return self._past([Seen(Place(number, message.position), message) for message in tail])
+        return None
+
+    def _past(self, seen: list[Seen]) -> list[Seen]:
+        """Those that are not to be skipped."""
+        if seen:
+            self.place = seen[len(seen) - 1].place
+        skipped = min(self._skip, len(seen))
+        self._skip -= skipped
+        return seen[skipped:]
+
+    def _skip_pages(self, level: Level) -> Page | None:
+        """The next page that is to be read, unless so many are skipped that it is time to breathe."""
+        assert level.pages is not None
+        number, position = self.place
+        first = bisect_right(level.pages, position, key=attrgetter("last_position"))
+        for page in islice(level.pages, first, first + STEP):
+            if page.count > self._skip or page.first_position <= self.place.position:
+                return page
+            self._skip -= page.count
+            self.place = Place(number, page.last_position)
+        return None
+
+
+def find(queue: "Queue", positions: Collection[int]) -> list[Seen]:
+    """Those of the positions that hold a ready message, in order of delivery. A page is read once for all in it."""
+    wanted = set(positions)
+    found: list[Seen] = []
+    for number, level in queue.ready.numbered():
+        here = {message.position: Seen(Place(number, message.position), message) for message in _held(level, wanted)}
+        pages = {page.first_position: page for page in map(partial(_page_of, level), wanted - here.keys()) if page}
+        for page in pages.values():
+            for message in queue.paging.read(page):
+                if message.position in wanted:
+                    here[message.position] = Seen(Place(number, message.position), message, page)
+        found += [here[position] for position in sorted(here)]
+        wanted -= here.keys()
+        if not wanted:
+            break
+    return found
+
+
+def _held(level: Level, wanted: Collection[int]) -> list[Message]:
+    """What is in memory of the wanted positions, in no order."""
+    found = [message for position, message in level.returned if position in wanted and message.state != GONE]
+    for ring in (level.ring, level.tail):
+        if ring is not None:
+            for position in wanted:
+                found += [message for message in ring.after(position - 1, 1) if message.position == position]
+    return found
+
+
+def _page_of(level: Level, position: int) -> Page | None:
+    if not level.pages:
+        return None
+    at = bisect_right(level.pages, position - 1, key=attrgetter("last_position"))
+    if at < len(level.pages) and level.pages[at].first_position <= position:
+        return level.pages[at]
+    return None
+
+
+def matching(queue: "Queue", matches: Callable[[Message], bool], most: int) -> list[int]:
+    """The positions of up to ``most`` messages that match, in order. Looks at all of the queue if need be: where that
+    may be much, walk in steps instead and give the positions found to ``move`` or ``remove``."""
+    found: list[int] = []
+    walk = Walk(queue)
+    while not walk.is_done and len(found) < most:
+        found += [seen.position for seen in walk.step() if matches(seen.message)]
+    return found[:most]
+
+
+def remove(queue: "Queue", positions: Collection[int]) -> int:
+    """Delete ready messages: they are not dead-lettered. How many were there."""
+    found = find(queue, positions)
+    for seen in found:
+        queue.drop(seen.message, seen.page)
+    return len(found)
+
+
+def move(
+    queue: "Queue", positions: Collection[int], destination: "Queue | Exchange", routing_key: str | None = None
+) -> int:
+    """Publish ready messages anew and take them out of ``queue``. How many went.
+
+    Through an exchange they go by ``routing_key``, or else by the keys they had come with. One that no queue would take
+    (no route, a full queue that refuses) stays where it is. Times to live start anew, as with any publish.
+    """
+    moved = 0
+    for seen in find(queue, positions):
+        message = seen.message
+        copies = _copies(queue, message, destination, routing_key)
+        # A queue that gets its own message back may have handed others out to make room.
+        if copies and _is_ready(seen):
+            queue.drop(message, seen.page)
+            for target, copy in copies:
+                target.enqueue(copy)
+            moved += 1
+    return moved
+
+
+def _copies(
+    source: "Queue", message: Message, destination: "Queue | Exchange", routing_key: str | None
+) -> list[tuple["Queue", Message]]:
+    """The queues that will take it, and what each is to get."""
+    properties = Properties(message.properties)
+    now_ms = source.turn.now_ms
+    keys = original_keys(routing_key_of(message.address), properties) if routing_key is None else [routing_key]
+    if isinstance(destination, Exchange):
+        address = make_address(destination.name, keys[0])
+        targets = source.vhost.route(destination, keys, properties)
+    else:
+        address = make_address("", destination.name)
+        targets = [destination]
+    copies = []
+    for target in targets:
+        if not target.has_room(1, len(message.body)) and target is not source:
+            target.pump()  # somebody may take what is ready there, and make room
+        if target.has_room(1, len(message.body)):
+            copy = Message(address, message.properties, message.body, message.persistent, message.priority, now_ms)
+            if properties.expiration_ms >= 0:
+                copy.expires_at_ms = now_ms + properties.expiration_ms
+            copies.append((target, copy))
+    return copies
+
+
+def _is_ready(seen: Seen) -> bool:
+    message, page = seen.message, seen.page
+    if page is None:
+        return message.state == READY
+    batch = message.batch
+    return page.is_out and batch is not None and batch.live > 0 and not batch.is_settled(message.index)
