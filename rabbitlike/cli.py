@@ -1,8 +1,8 @@
-"""The command line. Flags are made from the options in config.py; nothing is declared here a second time.
+"""The command line. Flags of `serve` are made from the options in config.py; nothing is declared here a second time.
 
-Whatever a user can get wrong ends in one line on stderr and exit code 2; 1 is what `check` says of damage. A plain
-`serve --port 5672` is read without Typer, whose import would delay the start; everything else (help, mistakes, other
-spellings, other commands) goes to Typer.
+Whatever a user can get wrong ends in one line on stderr and exit code 2; 1 is what a broker refuses, and what `check`
+says of damage. A plain `serve --port 5672` is read without Typer, whose import would delay the start; everything else
+(help, mistakes, other spellings, other commands) goes to Typer. Commands that ask a running broker are in commands/.
 """
 
 import inspect
@@ -43,9 +43,9 @@ def _serve(given: Given) -> int:
         return _fault(str(error))
 
 
-def _fault(text: str) -> int:
+def _fault(text: str, code: int = FAULT) -> int:
     sys.stderr.write(f"rabbitlike: {text}\n")
-    return FAULT
+    return code
 
 
 def _check(given: Given) -> int:
@@ -126,31 +126,42 @@ def _plain_flags(words: list[str]) -> dict[str, str | list[str] | bool] | None:
 
 def _run_typer(words: list[str]) -> int:
     import typer
+    import typer.core
+    import typer.main
+
+    from rabbitlike.commands import Fault
 
     # Click's UsageError by way of what Typer exports: newer Typers bring their own Click.
     usage_error = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
-    command = typer.main.get_command(_commands())
+    command = cast("typer.core.TyperGroup", typer.main.get_command(_commands()))
+    # Many options stand better in plain columns, and defaults in brackets are no markup.
+    for name in ("serve", "check", "backup"):
+        cast("typer.core.TyperCommand", command.commands[name]).rich_markup_mode = None
     try:
         result = command.main(words, "rabbitlike", standalone_mode=False)
     except usage_error as error:
         context = getattr(error, "ctx", None)
-        asked = context.command_path if context is not None and context.parent is not None else "rabbitlike serve"
+        asked = context.command_path if context is not None else "rabbitlike"
         return _fault(" ".join([*error.format_message().split(), f"Try '{asked} --help'."]))
+    except Fault as error:
+        return _fault(str(error), error.code)
+    except typer.Abort:
+        return _fault("stopped")
     return int(result or 0)
 
 
 def _commands() -> "typer.Typer":
     import typer
 
+    from rabbitlike import commands as asking
+
     def tell_version(asked: bool) -> None:
         if asked:
             typer.echo(f"rabbitlike {__version__}")
             raise typer.Exit
 
-    version = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True, callback=tell_version)
-
-    def root(version: bool = version) -> None:
-        pass
+    option = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True, callback=tell_version)
+    version = inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=bool)
 
     def serve(**given: str | list[str] | bool | None) -> int:
         return _serve(_given(given))
@@ -169,15 +180,14 @@ def _commands() -> "typer.Typer":
     _declare(check, of_data)
     _declare(backup, [where, *of_data])
     commands = typer.Typer(
-        add_completion=False,
         help="An AMQP 0-9-1 broker that any stock client takes for RabbitMQ.",
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,
+        rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes are for people, plain lines for grep
     )
-    commands.callback()(root)
     commands.command("serve", help="Run the broker until SIGTERM or Ctrl-C.")(serve)
     commands.command("check", help="Look for damage in the data of a stopped broker.")(check)
     commands.command("backup", help="Copy the data, also while a broker serves.")(backup)
+    asking.add_commands(commands, [version])
     return commands
 
 

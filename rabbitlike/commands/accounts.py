@@ -1,0 +1,219 @@
+"""Users, permissions and limits: `users`, `permissions`, and their share of `declare` and `delete`.
+
+parity: the API replaces a user as a whole, so what a command does not change is read first and sent back.
+"""
+
+from typing import Annotated, Final
+
+import typer
+
+from rabbitlike.commands.api import View
+from rabbitlike.commands.call import Call, ask_password, broker_command
+from rabbitlike.commands.declaring import declare, delete, gone
+from rabbitlike.commands.faults import Fault
+from rabbitlike.commands.listing import list_command, named
+from rabbitlike.commands.names import NewName, UserName
+from rabbitlike.commands.values import names_in
+
+users = typer.Typer(help="Add users, change passwords and tags.", no_args_is_help=True)
+permissions = typer.Typer(help="Say who may do what in a vhost.", no_args_is_help=True)
+
+NewPassword = Annotated[
+    str | None,
+    typer.Argument(metavar="[PASSWORD]", help="Asked for when it is not given.", show_default=False),
+]
+Tags = Annotated[
+    str,
+    typer.Option("--tags", help="administrator, monitoring, policymaker, management; with commas.", metavar="TEXT"),
+]
+Hash = Annotated[
+    str | None, typer.Option("--password-hash", help="What `rabbitlike hash-password` says.", metavar="TEXT")
+]
+
+
+def add_user(
+    call: Call, name: NewName, new_password: NewPassword = None, tags: Tags = "", password_hash: Hash = None
+) -> None:
+    """Add a user. Give it permissions too: `permissions set`."""
+    body: View = {"tags": ",".join(names_in(tags))}
+    if password_hash is not None:
+        body["password_hash"] = password_hash
+    else:
+        body["password"] = new_password or _new_password(name)
+    is_new = call.api.put("users", name, body=body)
+    told = "added" if is_new else "was there: it has this password and these tags now"
+    call.output.done(f"user '{name}' {told}", kind="user", name=name, outcome="created" if is_new else "updated")
+
+
+def _new_password(name: str) -> str:
+    return ask_password(f"New password of {name}", "give it behind the name")
+
+
+@broker_command(users, "passwd")
+def change_password(call: Call, name: UserName, new_password: NewPassword = None) -> None:
+    """Give a user another password."""
+    view = call.api.get("users", name)
+    password = new_password or _new_password(name)
+    call.api.put("users", name, body={"tags": _tags(view), "password": password})
+    call.output.done(f"user '{name}' has a new password", kind="user", name=name, outcome="updated")
+
+
+@broker_command(users, "tags")
+def set_tags(
+    call: Call,
+    name: UserName,
+    tags: Annotated[list[str] | None, typer.Argument(metavar="[TAG]…", help="None: no tags.")] = None,
+) -> None:
+    """Give a user these tags and no others."""
+    view = call.api.get("users", name)
+    wanted = [tag for text in tags or () for tag in names_in(text)]
+    body: View = {"tags": ",".join(wanted), "password_hash": view["password_hash"]}
+    if "hashing_algorithm" in view:
+        body["hashing_algorithm"] = view["hashing_algorithm"]
+    call.api.put("users", name, body=body)
+    told = f"has the tags {', '.join(wanted)}" if wanted else "has no tags"
+    call.output.done(f"user '{name}' {told}", kind="user", name=name, tags=wanted, outcome="updated")
+
+
+def _tags(view: View) -> str:
+    """parity: a list since 3.9, a text with commas before."""
+    return view["tags"] if isinstance(view["tags"], str) else ",".join(view["tags"])
+
+
+def delete_user(call: Call, name: UserName) -> None:
+    """Delete a user; its connections are closed."""
+    call.api.delete("users", name)
+    gone(call, "user", name)
+
+
+broker_command(users, "add")(add_user)
+broker_command(declare, "user")(add_user)
+broker_command(users, "delete")(delete_user)
+broker_command(delete, "user")(delete_user)
+list_command(named("users"), users, "list")
+
+
+# Permissions
+
+Pattern = Annotated[str, typer.Option(help="Names it may work on, as a regular expression.", metavar="REGEX")]
+TopicExchange = Annotated[str, typer.Argument(metavar="EXCHANGE", show_default=False)]
+
+
+def set_permissions(
+    call: Call, name: UserName, configure: Pattern = ".*", write: Pattern = ".*", read: Pattern = ".*"
+) -> None:
+    """Say what a user may declare (configure), publish to (write) and consume from (read); all, if not said."""
+    body: View = {"configure": configure, "write": write, "read": read}
+    call.api.put("permissions", call.vhost, name, body=body)
+    call.output.done(
+        f"user '{name}' may configure '{configure}', write '{write}' and read '{read}'{call.in_vhost}",
+        kind="permissions",
+        vhost=call.vhost,
+        user=name,
+        outcome="set",
+        **body,
+    )
+
+
+def clear_permissions(call: Call, name: UserName) -> None:
+    """Take all permissions of a user in a vhost away."""
+    call.api.delete("permissions", call.vhost, name)
+    call.output.done(
+        f"user '{name}' may do nothing{call.in_vhost or ' in vhost /'}",
+        kind="permissions",
+        vhost=call.vhost,
+        user=name,
+        outcome="cleared",
+    )
+
+
+def set_topic_permissions(
+    call: Call, name: UserName, exchange: TopicExchange, write: Pattern = ".*", read: Pattern = ".*"
+) -> None:
+    """Say which routing keys a user may publish with (write) and bind with (read) at a topic exchange."""
+    body: View = {"exchange": exchange, "write": write, "read": read}
+    call.api.put("topic-permissions", call.vhost, name, body=body)
+    call.output.done(
+        f"user '{name}' may publish to '{exchange}' with keys '{write}' and bind with '{read}'{call.in_vhost}",
+        kind="topic permissions",
+        vhost=call.vhost,
+        user=name,
+        outcome="set",
+        **body,
+    )
+
+
+def clear_topic_permissions(
+    call: Call,
+    name: UserName,
+    exchange: Annotated[str | None, typer.Argument(metavar="[EXCHANGE]", help="None: at all exchanges.")] = None,
+) -> None:
+    """Let a user publish and bind with any routing key again."""
+    call.api.delete("topic-permissions", call.vhost, name, *([] if exchange is None else [exchange]))
+    call.output.done(
+        f"topic permissions of user '{name}' cleared{call.in_vhost}",
+        kind="topic permissions",
+        vhost=call.vhost,
+        user=name,
+        exchange=exchange,
+        outcome="cleared",
+    )
+
+
+broker_command(permissions, "set")(set_permissions)
+broker_command(declare, "permissions")(set_permissions)
+broker_command(permissions, "clear")(clear_permissions)
+broker_command(delete, "permissions")(clear_permissions)
+broker_command(permissions, "set-topic")(set_topic_permissions)
+broker_command(declare, "topic-permissions")(set_topic_permissions)
+broker_command(permissions, "clear-topic")(clear_topic_permissions)
+broker_command(delete, "topic-permissions")(clear_topic_permissions)
+list_command(named("permissions"), permissions, "list")
+
+
+# Limits
+
+OfUser = Annotated[str | None, typer.Option("--of-user", help="A limit of this user.", metavar="USER")]
+Limit = Annotated[
+    str,
+    typer.Argument(metavar="LIMIT", help="max-connections, max-queues; of a user: max-connections, max-channels."),
+]
+OF_VHOST: Final = ("max-connections", "max-queues")
+OF_USER: Final = ("max-connections", "max-channels")
+
+
+def _limit_path(call: Call, limit: str, user: str | None) -> tuple[str, str, str]:
+    known = OF_VHOST if user is None else OF_USER
+    if limit not in known:
+        raise Fault(f"no limit '{limit}' of a {'vhost' if user is None else 'user'}: there are {' and '.join(known)}")
+    return ("vhost-limits", call.vhost, limit) if user is None else ("user-limits", user, limit)
+
+
+@broker_command(declare, "limit")
+def set_limit(
+    call: Call,
+    limit: Limit,
+    value: Annotated[int, typer.Argument(metavar="NUMBER", help="-1: no limit.", show_default=False)],
+    of_user: OfUser = None,
+) -> None:
+    """Limit the connections, queues or channels of a vhost, or of a user with --of-user."""
+    kind, of, _ = path = _limit_path(call, limit, of_user)
+    call.api.put(*path, body={"value": value})
+    call.output.done(
+        f"{kind[:-7]} '{of}' is limited: {limit} {value}",
+        kind=kind[:-1],
+        of=of,
+        limit=limit,
+        value=value,
+        outcome="set",
+    )
+
+
+@broker_command(delete, "limit")
+def clear_limit(call: Call, limit: Limit, of_user: OfUser = None) -> None:
+    """Take a limit away."""
+    kind, of, _ = path = _limit_path(call, limit, of_user)
+    call.api.delete(*path)
+    call.output.done(
+        f"{kind[:-7]} '{of}' has no {limit} any more", kind=kind[:-1], of=of, limit=limit, outcome="cleared"
+    )

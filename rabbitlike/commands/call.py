@@ -1,0 +1,163 @@
+"""One call of a command: which broker, as whom, and how to answer. Commands take a Call, and nothing else from outside.
+
+`broker_command` gives a command the options that say so; they may stand before it as well, at the root or its group.
+The nearest to the command wins, then the environment, then the default. Typer could read the environment too, but would
+let it win over an option that stands before the command.
+"""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Annotated, Any, Final
+
+import typer
+
+from rabbitlike.commands.api import DEFAULT_URL, DEFAULT_VHOST, Address, Api, split_url
+from rabbitlike.commands.faults import Fault
+from rabbitlike.commands.output import Output
+
+PREFIX: Final = "RABBITLIKE_"
+PANEL: Final = "Broker and output"
+
+
+@dataclass(slots=True)
+class Given:
+    """The options that commands share, as given so far; None is not given."""
+
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help=f"Management address. (RABBITLIKE_URL, {DEFAULT_URL})", metavar="URL"),
+    ] = None
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", help="User to ask as. (RABBITLIKE_USER, guest)", metavar="NAME")
+    ] = None
+    password: Annotated[
+        str | None,
+        typer.Option("--password", "-p", help="Password of that user. (RABBITLIKE_PASSWORD)", metavar="TEXT"),
+    ] = None
+    vhost: Annotated[
+        str | None,
+        typer.Option("--vhost", "-V", help="Virtual host to work in. (RABBITLIKE_VHOST, /)", metavar="NAME"),
+    ] = None
+    cafile: Annotated[
+        str | None,
+        typer.Option("--cafile", help="Authorities to trust at an https address. (RABBITLIKE_CAFILE)", metavar="PATH"),
+    ] = None
+    json: Annotated[bool | None, typer.Option("--json", help="Answer with JSON.")] = None
+
+    def over(self, outer: "Given | None") -> "Given":
+        """These, and what stands further out where these say nothing."""
+        if outer is None:
+            return self
+        values = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            values[each.name] = getattr(outer, each.name) if value is None else value
+        return Given(**values)
+
+    def get(self, name: str) -> str | None:
+        value: str | None = getattr(self, name)
+        return value if value is not None else os.environ.get(PREFIX + name.upper()) or None
+
+
+NAMES: Final = tuple(each.name for each in fields(Given))
+
+
+class Call:
+    """What a command works with."""
+
+    def __init__(self, given: Given, output: Output | None = None) -> None:
+        self._given = given
+        self.output = output or Output(as_json=bool(given.json))
+
+    @cached_property
+    def api(self) -> Api:
+        return Api(self._address())
+
+    @property
+    def vhost(self) -> str:
+        """The vhost to work in."""
+        return self.asked_vhost or DEFAULT_VHOST
+
+    @property
+    def asked_vhost(self) -> str | None:
+        """The vhost somebody named; None: all, in lists."""
+        return self._given.get("vhost")
+
+    @property
+    def in_vhost(self) -> str:
+        """For sentences: nothing is said of the vhost that everybody means."""
+        return "" if self.vhost == DEFAULT_VHOST else f" in vhost '{self.vhost}'"
+
+    def _address(self) -> Address:
+        url, user, password = split_url(self._given.get("url") or DEFAULT_URL)
+        user = self._given.get("user") or user or "guest"
+        password = self._given.get("password") or password
+        if password is None:
+            password = "guest" if user == "guest" else ask_password(f"Password of {user}", "give --password")
+        return Address(url, user, password, self._given.get("cafile"))
+
+    def close(self) -> None:
+        if "api" in self.__dict__:
+            self.api.close()
+
+
+def ask_password(prompt: str, otherwise: str) -> str:
+    """A password from the keyboard; a Fault where there is none."""
+    if not sys.stdin.isatty():
+        raise Fault(f"{prompt[0].lower()}{prompt[1:]} is not known: {otherwise}")
+    return str(typer.prompt(prompt, hide_input=True, err=True))
+
+
+Body = Callable[..., int | None]
+
+
+def broker_command(
+    group: typer.Typer, name: str, *, panel: str | None = None, hidden: bool = False
+) -> Callable[[Body], Body]:
+    """Make `body(call, …)` a command; what it takes besides the call are its arguments and options."""
+
+    def make(body: Body) -> Body:
+        def run(context: typer.Context, **given: Any) -> int:
+            shared = Given(**{each: given.pop(each) for each in NAMES}).over(context.obj)
+            call = Call(shared)
+            try:
+                return body(call, **given) or 0
+            finally:
+                call.close()
+
+        own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+        _declare(run, [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own])
+        group.command(name, help=inspect.getdoc(body), rich_help_panel=panel, hidden=hidden)(run)
+        return body
+
+    return make
+
+
+def add_shared_options(group: typer.Typer, own: Sequence[inspect.Parameter] = ()) -> None:
+    """Let the options that commands share stand before the group's commands too; `own` are eager ones of the group."""
+
+    def root(context: typer.Context, **given: Any) -> None:
+        context.obj = Given(**{each: given[each] for each in NAMES}).over(context.obj)
+
+    _declare(root, list(own))
+    group.callback()(root)
+
+
+def _declare(function: Callable[..., object], own: list[inspect.Parameter]) -> None:
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    parameters = [context, *own, *shared_parameters()]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
+def shared_parameters() -> list[inspect.Parameter]:
+    """The fields of Given, as parameters that Typer reads."""
+    made = []
+    for each in fields(Given):
+        each.type.__metadata__[0].rich_help_panel = PANEL  # type: ignore[union-attr]
+        made.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=each.type))
+    return made

@@ -1,0 +1,253 @@
+"""How answers look: tables by Rich on a terminal, plain aligned columns elsewhere, JSON when asked for.
+
+What is not a terminal gets each row on one line, whatever its length, with values as the broker gave them: for grep,
+awk and sort. Only what was asked for goes to standard output; remarks go to standard error.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from rabbitlike.commands.api import View
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+NOTHING: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field, `message_stats.publish_details.rate` say, and how it is headed."""
+
+    path: str
+    title: str
+
+    @classmethod
+    def of(cls, path: str) -> "Column":
+        return cls(path, path)
+
+
+def columns(said: str) -> list[Column]:
+    """Columns from a text: `name messages_ready=ready` are two, the second with a title of its own."""
+    made = []
+    for word in said.split():
+        path, _, title = word.partition("=")
+        made.append(Column(path, title or path))
+    return made
+
+
+def value_at(view: View, path: str) -> Any:
+    """The value at a dotted path, None when there is none. A field whose own name has dots is found too."""
+    if path in view:
+        return view[path]
+    head, _, rest = path.partition(".")
+    inner = view.get(head)
+    return value_at(inner, rest) if rest and isinstance(inner, dict) else None
+
+
+class Output:
+    """Where one command writes to."""
+
+    def __init__(self, *, as_json: bool = False, console: "Console | None" = None) -> None:
+        self.as_json = as_json
+        self._console = console
+
+    @property
+    def console(self) -> "Console":
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(highlight=False, soft_wrap=False)
+        return self._console
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.console.is_terminal
+
+    def write(self, text: str) -> None:
+        sys.stdout.write(text)
+
+    def line(self, text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+
+    def json(self, value: object) -> None:
+        """Indented for people; one line each in a stream is `json_line`."""
+        self.line(json.dumps(value, indent=2, ensure_ascii=False))
+
+    def json_line(self, value: object) -> None:
+        self.line(json.dumps(value, ensure_ascii=False))
+        sys.stdout.flush()
+
+    def remark(self, text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+
+    def done(self, text: str, **told: object) -> None:
+        """A change was made: a sentence, or the same as an object."""
+        if self.as_json:
+            self.json(told)
+        else:
+            self.line(text)
+
+    def table(self, rows: Sequence[View], shown: Sequence[Column], *, empty: str, title: str = "") -> None:
+        if self.is_plain:
+            self._plain_table(rows, shown)
+        elif not rows:
+            self.remark(empty)
+        else:
+            self.console.print(make_table(rows, shown, title=title))
+
+    def record(self, view: View, *, title: str = "") -> None:
+        """One thing: a line for each of its fields."""
+        fields = list(flat(view))
+        if self.is_plain:
+            width = max((len(path) for path, _ in fields), default=0)
+            for path, value in fields:
+                self.line(f"{path:<{width}}  {plain(value)}")
+            return
+        from rich.table import Table
+
+        grid = Table(box=None, show_header=False, title=title or None, title_justify="left", title_style="bold")
+        grid.add_column(style="cyan", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for path, value in fields:
+            grid.add_row(path, pretty(path, value))
+        self.console.print(grid)
+
+    def _plain_table(self, rows: Sequence[View], shown: Sequence[Column]) -> None:
+        cells = [[plain(value_at(row, column.path)) for column in shown] for row in rows]
+        lines = [[column.title for column in shown], *cells]
+        widths = [max(len(line[at]) for line in lines) for at in range(len(shown))]
+        for line in lines:
+            self.line("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def flat(view: View, prefix: str = "") -> Iterable[tuple[str, object]]:
+    """Fields of fields under dotted names; free-form tables stay whole."""
+    for name, value in view.items():
+        if isinstance(value, dict) and value and name not in FREE_FORM:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+FREE_FORM: Final = {"arguments", "headers", "client_properties", "definition", "effective_policy_definition", "value"}
+
+
+def make_table(rows: Iterable[View], shown: Sequence[Column], *, title: str = "") -> Any:
+    """A Rich table; numbers stand to the right."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    rows = list(rows)
+    for at, column in enumerate(shown):
+        values = [value_at(row, column.path) for row in rows]
+        is_number = any(_is_number(value) for value in values)
+        made.add_column(
+            column.title.replace("_", " "),
+            justify="right" if is_number else "left",
+            no_wrap=is_number,
+            overflow="fold",
+            header_style="bold cyan",
+            style="bold" if at == 0 else "",
+        )
+    for row in rows:
+        made.add_row(*(pretty(column.path, value_at(row, column.path)) for column in shown))
+    return made
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# Values
+
+
+def plain(value: object) -> str:
+    """A value for a program to read: on one line, numbers as they are."""
+    if value is None or value in ("", [], {}):
+        return NOTHING
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return one_line(str(value))
+
+
+def one_line(text: str) -> str:
+    """Line breaks, tabs and what a terminal would obey, written as escapes."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def pretty(path: str, value: object) -> "Text":
+    """A value for a person to read."""
+    from rich.text import Text
+
+    name = path.rpartition(".")[2]
+    if value == "" and path in ("name", "source", "exchange"):
+        return Text("(default)", style="dim")
+    if value is None or value in ("", [], {}):
+        return Text("")
+    if isinstance(value, bool):
+        return Text("yes", style="green") if value else Text("no", style="dim")
+    if isinstance(value, int | float):
+        return Text(_number(path, name, value), style="dim" if not value else "")
+    if name in ("state", "status"):
+        return Text(str(value), style=_STATES.get(str(value), "yellow"))
+    if isinstance(value, dict):
+        return Text(", ".join(f"{key}={_short(inner)}" for key, inner in value.items()))
+    if isinstance(value, list):
+        return Text(", ".join(_short(each) for each in value))
+    return Text(one_line(str(value)))
+
+
+_STATES: Final = {"running": "green", "ok": "green", "enabled": "green", "failed": "bold red", "down": "bold red"}
+
+
+def _short(value: object) -> str:
+    return one_line(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _number(path: str, name: str, value: float) -> str:
+    if name == "rate" or path.endswith("_rate"):
+        return rate(value)
+    if "bytes" in name or name in _SIZES:
+        return size(value)
+    if name == "uptime":
+        return duration(value / 1000)
+    if name in ("connected_at", "timestamp") and value:
+        return moment(value / 1000 if value > 1e11 else value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+_SIZES: Final = {"memory", "mem_used", "mem_limit", "disk_free", "disk_free_limit", "recv_oct", "send_oct", "octets"}
+
+
+def rate(value: float) -> str:
+    return "0/s" if value == 0 else f"{value:,.1f}/s" if value < 100 else f"{value:,.0f}/s"
+
+
+def size(octets: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if abs(octets) < 1024:
+            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+        octets /= 1024
+    return f"{octets:.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
