@@ -59,6 +59,8 @@ class BrokerSettings:
     loopback_users: tuple[str, ...] = option(
         ("guest",), "Users that may log in from this machine only; several times, or with commas; none: nobody."
     )
+    password_hashing: Literal["sha256", "sha512"] = option("sha256", "What new passwords are hashed with.")
+    track_auth_attempt_source: bool = option(False, "Count login attempts by user name and address as well.")
     default_prefetch: int = option(0, "Prefetch of channels that set none; 0 is unlimited.", ge=0, le=65_535)
     default_consumer_timeout_ms: int | None = option(
         None, "Close channels that leave a delivery unacknowledged this long; none: never.", ge=1

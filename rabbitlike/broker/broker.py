@@ -5,19 +5,25 @@ No sockets, no loop, no disk of its own. Everything in it happens on one thread,
 
 import logging
 from collections.abc import Iterable
+from secrets import token_urlsafe
 from typing import Protocol
 
 from rabbitlike.broker.alarms import Alarms
+from rabbitlike.broker.attempts import Attempts
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions
-from rabbitlike.broker.queues.arguments import QueueSettings
+from rabbitlike.broker.limits import Limits, Usage, VhostLimits
+from rabbitlike.broker.parameters import Parameter, Parameters
+from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
+from rabbitlike.broker.queues.arguments import QueueSettings, queue_type_named
 from rabbitlike.broker.queues.log import Log
+from rabbitlike.broker.terms import Json
 from rabbitlike.broker.topology import Topology, restore
 from rabbitlike.broker.turn import Turn
-from rabbitlike.broker.users import User, Users
+from rabbitlike.broker.users import ALGORITHMS, User, Users
 from rabbitlike.broker.vhost import Vhost
 from rabbitlike.clock import Clock
 from rabbitlike.config import BrokerSettings
+from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.storage.api import Batch, Recovered, Store
 
 log = logging.getLogger(__name__)
@@ -69,14 +75,18 @@ class Broker:
         self._last_queue_id = 0
         #: Clients with answers that wait for a commit.
         self.waiting: dict[Waiter, None] = {}
-        self.users = Users("")
+        self.users = Users("", algorithm=ALGORITHMS[settings.password_hashing])
+        self.attempts = Attempts(tracks_sources=settings.track_auth_attempt_source)
         self.permissions = Permissions(self.turn.renew)
+        self.usage = Usage()
         self.alarms = Alarms()
         self.alarms.listen(self._on_alarm)
         self.connections: set[Client] = set()
         #: Requesters of direct replies, by the name that replies are published to.
         self.replies: dict[str, Requester] = {}
         self.vhosts: dict[str, Vhost] = {}
+        self.parameters = Parameters()
+        self.parameters.register(VhostLimits.COMPONENT, VhostLimits(self.vhosts))
         if journal is None:
             self.recover(Recovered())
 
@@ -92,7 +102,9 @@ class Broker:
             self.journal.start(recovered.last_batch_id)
             self._recover_messages(recovered)
         self.topology = Topology(self.journal)
-        if not self.vhosts:
+        # parity: only where nothing is: who has deleted the last vhost does not want the default user back.
+        if not self.vhosts and not self.users:
+            self.set_global_parameter("internal_cluster_id", f"rabbitmq-cluster-id-{token_urlsafe(16)}")
             self.add_vhost(self.settings.default_vhost)
             self.add_user(self.settings.default_user, self.settings.default_password, ("administrator",))
             self.set_permission(self.settings.default_user, self.settings.default_vhost, EVERYTHING)
@@ -148,11 +160,11 @@ class Broker:
             waiter.commit_failed()
         self.turn.finish()
 
-    # Vhosts, users, permissions
+    # Vhosts
 
     def add_vhost(self, name: str) -> Vhost:
         vhost = self.restore_vhost(name)
-        self.topology.add_vhost(name)
+        self.topology.add_vhost(vhost)
         return vhost
 
     def restore_vhost(self, name: str) -> Vhost:
@@ -160,47 +172,189 @@ class Broker:
         self.vhosts[name] = vhost
         return vhost
 
+    def set_vhost(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        tags: Iterable[str] | None = None,
+        default_queue_type: str | None = None,
+        is_protected: bool | None = None,
+        is_traced: bool | None = None,
+    ) -> bool:
+        """Make a vhost or change what is said of one; None leaves it as it is. True: it is new. Raises ValueError."""
+        queue_type = None if default_queue_type is None else queue_type_named(default_queue_type)
+        is_new = name not in self.vhosts
+        vhost = self.restore_vhost(name) if is_new else self.vhosts[name]
+        if description is not None:
+            vhost.description = description
+        if tags is not None:
+            vhost.tags = tuple(tags)
+        if queue_type is not None:
+            vhost.default_queue_type = queue_type
+        if is_protected is not None:
+            vhost.is_protected = is_protected
+        if is_traced is not None:
+            vhost.is_traced = is_traced
+        self.topology.add_vhost(vhost)
+        return is_new
+
+    def delete_vhost(self, name: str) -> bool:
+        """Delete a vhost and all in it; its clients are told to go. False: there is none. Raises 406 if protected."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            return False
+        if vhost.is_protected:
+            raise precondition_failed(f"Refusing to delete virtual host '{name}' because it is protected from deletion")
+        log.info("deleting vhost '%s'", name)
+        del self.vhosts[name]
+        self._forget_permissions([place for place in self.permissions.places() if place[1] == name])
+        for connection in list(self.connections):
+            if connection.vhost is vhost:
+                connection.shutdown(CONNECTION_FORCED, f"vhost '{name}' is deleted")
+        vhost.clear()
+        for parameter in [each for each in self.parameters if each.vhost == name]:
+            self.clear_parameter(*parameter[:3])
+        self.topology.remove_vhost(name)
+        return True
+
+    # Users
+
     def add_user(self, name: str, password: str, tags: Iterable[str] = ()) -> User:
         user = self.users.add(name, password, tags=tags)
         self.topology.add_user(user)
         return user
 
-    def set_permission(self, user: str, vhost: str, permission: Permission) -> None:
-        self.permissions.set(user, vhost, permission)
-        self.topology.set_permission(user, vhost, permission)
+    def set_user(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        password_hash: str | None = None,
+        hashing_algorithm: str | None = None,
+        tags: Iterable[str] = (),
+        limits: Limits | None = None,
+    ) -> bool:
+        """Make a user, or give one another password and tags. True: it is new. Raises ValueError.
 
-    def delete_vhost(self, name: str) -> bool:
-        """Delete a vhost and all in it; its clients are told to go. False: there is none."""
-        vhost = self.vhosts.pop(name, None)
-        if vhost is None:
-            return False
-        self.topology.remove_vhost(name)
-        for user, place, _ in list(self.permissions):
-            if place == name:
-                self.topology.clear_permission(user, name)
-        self.permissions.forget_vhost(name)
-        for connection in list(self.connections):
-            if connection.vhost is vhost:
-                connection.shutdown(CONNECTION_FORCED, f"vhost '{name}' is deleted")
-        for queue in list(vhost.queues.values()):
-            vhost.delete_queue(queue)
-        for exchange in list(vhost.exchanges.values()):
-            self.topology.remove_exchange(exchange)
-        return True
+        parity: with neither password nor hash it cannot log in by password any more. Limits are added to those it has.
+        Whoever is logged in stays, with the tags it came with.
+        """
+        if password is not None and password_hash is not None:
+            raise ValueError("both_password_and_password_hash_are_provided")
+        known = self.users.get(name)
+        merged = {**(known.limits if known is not None else {}), **(limits or {})}
+        if password_hash is None:
+            user = self.users.add(name, password or "", tags=tags, limits=merged)
+        else:
+            algorithm = hashing_algorithm or self.users.algorithm
+            user = self.users.add_hashed(name, password_hash, algorithm=algorithm, tags=tags, limits=merged)
+        self.topology.add_user(user)
+        return known is None
+
+    def set_user_limits(self, name: str, limits: Limits) -> None:
+        """All limits of a user anew. Raises ValueError."""
+        if name not in self.users:
+            raise ValueError("no_such_user")
+        self.topology.add_user(self.users.set_limits(name, limits))
 
     def delete_user(self, name: str) -> bool:
         """Delete a user; whoever is logged in as that user is told to go. False: there is none."""
         if not self.users.delete(name):
             return False
+        log.info("deleting user '%s'", name)
         self.topology.remove_user(name)
-        for user, place, _ in list(self.permissions):
-            if user == name:
-                self.topology.clear_permission(name, place)
-        self.permissions.forget_user(name)
+        self._forget_permissions([place for place in self.permissions.places() if place[0] == name])
         for connection in list(self.connections):
             if connection.user is not None and connection.user.name == name:
                 connection.shutdown(CONNECTION_FORCED, f"user '{name}' is deleted")
         return True
+
+    # Permissions
+
+    def set_permission(self, user: str, vhost: str, permission: Permission) -> bool:
+        """True: there was none. Open channels obey at once. Raises ValueError."""
+        self._check_place(user, vhost)
+        is_new = self.permissions.get(user, vhost) is None
+        self.permissions.set(user, vhost, permission)
+        self.topology.set_permission(user, vhost, permission)
+        return is_new
+
+    def clear_permission(self, user: str, vhost: str) -> bool:
+        """False: there was none."""
+        if self.permissions.get(user, vhost) is None:
+            return False
+        self.permissions.clear(user, vhost)
+        self.topology.clear_permission(user, vhost)
+        return True
+
+    def set_topic_permission(self, user: str, vhost: str, exchange: str, permission: TopicPermission) -> bool:
+        """True: there was none. Raises ValueError."""
+        self._check_place(user, vhost)
+        is_new = self.permissions.get_topic(user, vhost, exchange) is None
+        self.permissions.set_topic(user, vhost, exchange, permission)
+        self.topology.set_topic_permission(user, vhost, exchange, permission)
+        return is_new
+
+    def clear_topic_permission(self, user: str, vhost: str, exchange: str | None = None) -> bool:
+        """Those of one exchange, or of all. False: there was none."""
+        found = [name for name in self.permissions.topic_exchanges(user, vhost) if exchange in (None, name)]
+        for name in found:
+            self.topology.clear_topic_permission(user, vhost, name)
+        self.permissions.clear_topic(user, vhost, exchange)
+        return bool(found)
+
+    def _check_place(self, user: str, vhost: str) -> None:
+        if user not in self.users or vhost not in self.vhosts:
+            raise ValueError("vhost_or_user_not_found")
+
+    def _forget_permissions(self, places: list[tuple[str, str]]) -> None:
+        for user, vhost in places:
+            self.clear_permission(user, vhost)
+            self.clear_topic_permission(user, vhost)
+
+    # Parameters
+
+    def set_parameter(self, vhost: str, component: str, name: str, value: Json) -> bool:
+        """True: there was none. Raises ValueError."""
+        if vhost not in self.vhosts:
+            raise ValueError("vhost_not_found")
+        self.parameters.check(component, name, value)
+        is_new = self.parameters.get(vhost, component, name) is None
+        self.parameters.set(vhost, component, name, value)
+        self.topology.set_parameter(Parameter(vhost, component, name, value))
+        return is_new
+
+    def clear_parameter(self, vhost: str, component: str, name: str) -> bool:
+        """False: there was none."""
+        if not self.parameters.clear(vhost, component, name):
+            return False
+        self.topology.clear_parameter(vhost, component, name)
+        return True
+
+    def set_vhost_limits(self, vhost: str, limits: Limits) -> None:
+        """All limits of a vhost anew. Raises ValueError."""
+        if limits:
+            self.set_parameter(vhost, VhostLimits.COMPONENT, VhostLimits.NAME, dict(limits))
+        else:
+            self.clear_parameter(vhost, VhostLimits.COMPONENT, VhostLimits.NAME)
+
+    def set_global_parameter(self, name: str, value: Json) -> bool:
+        """True: there was none."""
+        is_new = name not in self.parameters.globals
+        self.parameters.globals[name] = value
+        self.topology.set_global_parameter(name, value)
+        return is_new
+
+    def clear_global_parameter(self, name: str) -> bool:
+        """False: there was none."""
+        if name not in self.parameters.globals:
+            return False
+        del self.parameters.globals[name]
+        self.topology.clear_global_parameter(name)
+        return True
+
+    # Clients
 
     def reply_consumer(self, name: str) -> Requester | None:
         """Who waits for direct replies under this name, if anybody still does."""

@@ -125,11 +125,13 @@ class Permissions:
             del self._topics[key]
         self._changed()
 
-    def forget_user(self, user: str) -> None:
-        self._keep(lambda entry_user, _: entry_user != user)
+    def places(self) -> list[tuple[str, str]]:
+        """Every user and vhost that there is a permission or topic permission for, once each."""
+        return list(dict.fromkeys([*self._permissions, *(key[:2] for key in self._topics)]))
 
-    def forget_vhost(self, vhost: str) -> None:
-        self._keep(lambda _, entry_vhost: entry_vhost != vhost)
+    def topic_exchanges(self, user: str, vhost: str) -> list[str]:
+        """The exchanges that a user has topic permissions for."""
+        return [key[2] for key in self._topics if key[:2] == (user, vhost)]
 
     def __iter__(self) -> Iterator[tuple[str, str, Permission]]:
         """Every entry as user, vhost, permission."""
@@ -142,8 +144,3 @@ class Permissions:
     def _changed(self) -> None:
         self.generation += 1
         self._on_change()
-
-    def _keep(self, wanted: Callable[[str, str], bool]) -> None:
-        self._permissions = {key: entry for key, entry in self._permissions.items() if wanted(*key)}
-        self._topics = {key: entry for key, entry in self._topics.items() if wanted(*key[:2])}
-        self._changed()

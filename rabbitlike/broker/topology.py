@@ -10,7 +10,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, Final
 
-from rabbitlike.broker.permissions import Permission
+from rabbitlike.broker.permissions import Permission, TopicPermission
 from rabbitlike.protocol import tables
 from rabbitlike.storage.api import Record
 
@@ -21,14 +21,20 @@ if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.journal import Journal
+    from rabbitlike.broker.parameters import Parameter
     from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.terms import Json
     from rabbitlike.broker.users import User
+    from rabbitlike.broker.vhost import Vhost
     from rabbitlike.protocol.tables import Table
 
 #: Kinds in the order in which they must come back.
 VHOST: Final = "vhost"
 USER: Final = "user"
 PERMISSION: Final = "permission"
+TOPIC_PERMISSION: Final = "topic_permission"
+PARAMETER: Final = "parameter"
+GLOBAL_PARAMETER: Final = "global_parameter"
 EXCHANGE: Final = "exchange"
 QUEUE: Final = "queue"
 BINDING: Final = "binding"
@@ -40,14 +46,26 @@ class Topology:
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
 
-    def add_vhost(self, name: str) -> None:
-        self._write(VHOST, _key(name), {})
+    def add_vhost(self, vhost: Vhost) -> None:
+        value = {
+            "description": vhost.description,
+            "tags": vhost.tags,
+            "default_queue_type": vhost.default_queue_type,
+            "is_protected": vhost.is_protected,
+            "is_traced": vhost.is_traced,
+        }
+        self._write(VHOST, _key(vhost.name), value)
 
     def remove_vhost(self, name: str) -> None:
         self._erase(VHOST, _key(name))
 
     def add_user(self, user: User) -> None:
-        value = {"hash": user.password_hash, "algorithm": user.hashing_algorithm, "tags": sorted(user.tags)}
+        value = {
+            "hash": user.password_hash,
+            "algorithm": user.hashing_algorithm,
+            "tags": user.tags,
+            "limits": user.limits,
+        }
         self._write(USER, _key(user.name), value)
 
     def remove_user(self, name: str) -> None:
@@ -59,6 +77,26 @@ class Topology:
 
     def clear_permission(self, user: str, vhost: str) -> None:
         self._erase(PERMISSION, _key(user, vhost))
+
+    def set_topic_permission(self, user: str, vhost: str, exchange: str, permission: TopicPermission) -> None:
+        value = {"write": permission.write, "read": permission.read}
+        self._write(TOPIC_PERMISSION, _key(user, vhost, exchange), value)
+
+    def clear_topic_permission(self, user: str, vhost: str, exchange: str) -> None:
+        self._erase(TOPIC_PERMISSION, _key(user, vhost, exchange))
+
+    def set_parameter(self, parameter: Parameter) -> None:
+        vhost, component, name, value = parameter
+        self._write(PARAMETER, _key(vhost, component, name), {"value": value})
+
+    def clear_parameter(self, vhost: str, component: str, name: str) -> None:
+        self._erase(PARAMETER, _key(vhost, component, name))
+
+    def set_global_parameter(self, name: str, value: Json) -> None:
+        self._write(GLOBAL_PARAMETER, _key(name), {"value": value})
+
+    def clear_global_parameter(self, name: str) -> None:
+        self._erase(GLOBAL_PARAMETER, _key(name))
 
     def add_exchange(self, exchange: Exchange) -> None:
         if exchange.durable:
@@ -129,12 +167,7 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
     found: dict[str, list[tuple[list[str], dict[str, Any]]]] = {}
     for record in records:
         found.setdefault(record.kind, []).append((json.loads(record.key), json.loads(record.value)))
-    for (name,), _ in found.get(VHOST, ()):
-        broker.restore_vhost(name)
-    for (name,), value in found.get(USER, ()):
-        broker.users.add_hashed(name, value["hash"], algorithm=value["algorithm"], tags=value["tags"])
-    for (user, vhost), value in found.get(PERMISSION, ()):
-        broker.permissions.set(user, vhost, Permission(value["configure"], value["write"], value["read"]))
+    _restore_accounts(broker, found)
     for (vhost, name), value in found.get(EXCHANGE, ()):
         broker.vhosts[vhost].declare_exchange(
             name,
@@ -150,3 +183,25 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
         home = broker.vhosts[vhost]
         target = home.exchange(destination) if kind == "exchange" else home.queue(destination)
         home.bind(source, target, routing_key, _table(arguments))
+
+
+def _restore_accounts(broker: Broker, found: dict[str, list[tuple[list[str], dict[str, Any]]]]) -> None:
+    for (name,), value in found.get(VHOST, ()):
+        vhost = broker.restore_vhost(name)
+        vhost.description = value.get("description", "")
+        vhost.tags = tuple(value.get("tags", ()))
+        vhost.default_queue_type = value.get("default_queue_type")
+        vhost.is_protected = value.get("is_protected", False)
+        vhost.is_traced = value.get("is_traced", False)
+    for (name,), value in found.get(USER, ()):
+        broker.users.add_hashed(
+            name, value["hash"], algorithm=value["algorithm"], tags=value["tags"], limits=value.get("limits", {})
+        )
+    for (user, place), value in found.get(PERMISSION, ()):
+        broker.permissions.set(user, place, Permission(value["configure"], value["write"], value["read"]))
+    for (user, place, exchange), value in found.get(TOPIC_PERMISSION, ()):
+        broker.permissions.set_topic(user, place, exchange, TopicPermission(value["write"], value["read"]))
+    for (place, component, name), value in found.get(PARAMETER, ()):
+        broker.parameters.set(place, component, name, value["value"])
+    for (name,), value in found.get(GLOBAL_PARAMETER, ()):
+        broker.parameters.globals[name] = value["value"]

@@ -1,4 +1,4 @@
-"""Who may log in: names, salted password hashes and tags.
+"""Who may log in: names, salted password hashes, tags and limits.
 
 parity: hashes are RabbitMQ's (base64 of a 4-octet salt and the digest of salt + password), so definitions move both
 ways. One fast digest is meant: clients that reconnect in storms must not be able to stall the loop.
@@ -10,24 +10,35 @@ import hmac
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from hashlib import sha256, sha512
+from hashlib import md5, sha256, sha512
 from typing import Final
+
+from rabbitlike.broker.limits import NO_LIMITS, OF_USER, Limits, faults
 
 SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
+MD5: Final = "rabbit_password_hashing_md5"
 
-_DIGESTS: Final = {SHA256: sha256, SHA512: sha512}
+# MD5 is what RabbitMQ hashed with before 3.6: such hashes are taken over, none is made.
+_DIGESTS: Final = {SHA256: sha256, SHA512: sha512, MD5: md5}
+#: What new passwords may be hashed with, by the word an operator says.
+ALGORITHMS: Final = {"sha256": SHA256, "sha512": SHA512}
 _SALT_OCTETS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user. An empty `password_hash` lets nobody in by password (certificates still work)."""
+    """One user. An empty `password_hash` lets nobody in by password (certificates still work).
+
+    Never changed: whoever is logged in keeps the tags it came with. parity: limits and permissions are looked up by
+    name, and so are always the present ones.
+    """
 
     name: str
     password_hash: str = field(repr=False)
     hashing_algorithm: str = SHA256
-    tags: frozenset[str] = frozenset()
+    tags: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=dict, hash=False)
 
     def accepts(self, password: str) -> bool:
         """Whether `password` is this user's; takes the same time whichever octet differs."""
@@ -58,8 +69,12 @@ _NOBODY: Final = User("", hash_password(""))
 class Users:
     """All users by name. Starts with one administrator, unless its name is empty."""
 
-    def __init__(self, default_user: str = "guest", default_password: str = "guest") -> None:
+    def __init__(
+        self, default_user: str = "guest", default_password: str = "guest", *, algorithm: str = SHA256
+    ) -> None:
         self._users: dict[str, User] = {}
+        #: What new passwords are hashed with.
+        self.algorithm = algorithm
         if default_user:
             self.add(default_user, default_password, tags=("administrator",))
 
@@ -73,27 +88,46 @@ class Users:
     def get(self, name: str) -> User | None:
         return self._users.get(name)
 
-    def add(self, name: str, password: str, *, tags: Iterable[str] = ()) -> User:
-        """Create a user, or give an existing one a new password and tags."""
-        return self.add_hashed(name, hash_password(password) if password else "", tags=tags)
+    def add(self, name: str, password: str, *, tags: Iterable[str] = (), limits: Limits = NO_LIMITS) -> User:
+        """Create a user, or give an existing one a new password, tags and limits."""
+        hashed = hash_password(password, self.algorithm) if password else ""
+        return self.add_hashed(name, hashed, algorithm=self.algorithm, tags=tags, limits=limits)
 
-    def add_hashed(self, name: str, password_hash: str, *, algorithm: str = SHA256, tags: Iterable[str] = ()) -> User:
+    def add_hashed(
+        self,
+        name: str,
+        password_hash: str,
+        *,
+        algorithm: str = SHA256,
+        tags: Iterable[str] = (),
+        limits: Limits = NO_LIMITS,
+    ) -> User:
         """The same from a hash, as definitions carry it. Raises ValueError for one that nothing could match."""
         if algorithm not in _DIGESTS:
             raise ValueError(f"unsupported password hashing algorithm {algorithm!r}")
         if password_hash:
             try:
                 octets = base64.b64decode(password_hash, validate=True)
-            except binascii.Error:
+            except (binascii.Error, ValueError):
                 raise ValueError("password hash is not base64") from None
             if len(octets) != _SALT_OCTETS + _DIGESTS[algorithm]().digest_size:
                 raise ValueError(f"password hash has {len(octets)} octets, which is not {algorithm}")
-        user = User(name, password_hash, algorithm, frozenset(tags))
+        for fault in faults(limits, OF_USER, "user-limits"):
+            raise ValueError(fault)
+        user = User(name, password_hash, algorithm, tuple(tags), dict(limits))
         self._users[name] = user
         return user
 
-    def set_tags(self, name: str, tags: Iterable[str]) -> None:
-        self._users[name] = replace(self._users[name], tags=frozenset(tags))
+    def set_tags(self, name: str, tags: Iterable[str]) -> User:
+        self._users[name] = user = replace(self._users[name], tags=tuple(tags))
+        return user
+
+    def set_limits(self, name: str, limits: Limits) -> User:
+        """All limits of a user anew. Raises ValueError with RabbitMQ's text."""
+        for fault in faults(limits, OF_USER, "user-limits"):
+            raise ValueError(fault)
+        self._users[name] = user = replace(self._users[name], limits=dict(limits))
+        return user
 
     def delete(self, name: str) -> bool:
         """Whether there was such a user. Permissions and connections are the caller's to end."""

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Final
 from rabbitlike.broker import router
 from rabbitlike.broker.bindings import Binding
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
+from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
-from rabbitlike.broker.queues.arguments import QueueSettings, check_equivalent, check_server_named, parse
+from rabbitlike.broker.queues.arguments import (
+    QueueSettings,
+    QueueType,
+    check_equivalent,
+    check_server_named,
+    parse,
+    with_queue_type,
+)
 from rabbitlike.broker.queues.dead_letter import original_keys
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
@@ -48,15 +56,35 @@ _PLAIN: Final = QueueSettings()
 class Vhost:
     """One vhost of a broker. Queues and exchanges are looked up by name in plain dicts, which only the verbs change."""
 
-    __slots__ = ("_incoming", "_owned", "broker", "exchanges", "generation", "max_queues", "name", "queues")
+    __slots__ = (
+        "_incoming",
+        "_owned",
+        "broker",
+        "default_queue_type",
+        "description",
+        "exchanges",
+        "generation",
+        "is_protected",
+        "is_traced",
+        "limits",
+        "name",
+        "queues",
+        "tags",
+    )
 
     def __init__(self, name: str, broker: Broker) -> None:
         self.name = name
         self.broker = broker
         #: Grows with every change of exchanges, queues or bindings; a route found earlier holds while it stands.
         self.generation = 0
-        #: How many queues may be declared, None for no limit.
-        self.max_queues: int | None = None
+        self.description = ""
+        self.tags: tuple[str, ...] = ()
+        #: The type of queues whose declaration names none; None: classic.
+        self.default_queue_type: QueueType | None = None
+        #: It cannot be deleted while this is set.
+        self.is_protected = False
+        self.is_traced = False
+        self.limits: Limits = NO_LIMITS
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(name, self.queues)}
         for exchange, kind, internal in PREDECLARED:
@@ -184,6 +212,9 @@ class Vhost:
             queue.renew_lease()
             return queue
         arguments = Table() if arguments is None else arguments
+        if self.default_queue_type is not None and "x-queue-type" not in arguments:
+            is_lasting = durable and not exclusive and not auto_delete
+            arguments = with_queue_type(arguments, self.default_queue_type if is_lasting else "classic")
         # parity: an exclusive queue cannot outlive its connection, so it is never durable.
         durable = durable and not exclusive
         holder = owner if exclusive else None
@@ -204,9 +235,10 @@ class Vhost:
     def _create_queue(
         self, name: str, durable: bool, auto_delete: bool, holder: object | None, arguments: Table
     ) -> Queue:
-        if self.max_queues is not None and len(self.queues) >= self.max_queues:
+        if is_reached(self.limits, MAX_QUEUES, len(self.queues)):
+            most = self.limits[MAX_QUEUES]
             raise precondition_failed(
-                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({self.max_queues}) is reached"
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({most}) is reached"
             )
         settings = _PLAIN
         if arguments:
@@ -274,6 +306,16 @@ class Vhost:
         # Last: its consumers are told, and may ask for this very queue again.
         queue.delete()
         return count
+
+    def clear(self) -> None:
+        """The vhost is being deleted: nothing of it stays, here or in the store."""
+        for queue in list(self.queues.values()):
+            self.delete_queue(queue)
+        topology = self.broker.topology
+        for exchange in self.exchanges.values():
+            for binding in exchange.bindings:
+                topology.remove_binding(self.name, exchange, binding)
+            topology.remove_exchange(exchange)
 
     def remove_owner(self, owner: object) -> None:
         """Delete the exclusive queues of an owner that is gone."""

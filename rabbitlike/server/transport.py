@@ -40,10 +40,6 @@ class Transports:
     def make(self) -> "Transport":
         return Transport(self)
 
-    def is_full(self) -> bool:
-        most = self.broker.settings.connection_max
-        return 0 < most <= len(self.open)
-
     async def close(self, code: int, text: str, grace_ms: int) -> None:
         """Ask every client to go; after `grace_ms` let go of those that have not."""
         self.drained = asyncio.Event()
@@ -91,11 +87,6 @@ class Transport(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         shared = self._shared
         peer = peer_of(self._transport)
-        if shared.is_full():
-            log.warning("%s refused: connection_max is reached", peer.host)
-            self._is_closing = True
-            self._transport.abort()
-            return
         settings = shared.broker.settings
         self._transport.set_write_buffer_limits(high=settings.out_buffer_limit)
         self._connection = Connection(shared.broker, self, peer)

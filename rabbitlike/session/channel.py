@@ -466,6 +466,11 @@ class Channel(Content):
 
     def close(self) -> None:
         """Take the channel out of the broker: its consumers leave, what it holds goes back."""
+        if self.is_open:
+            # It was open until now: one the broker has closed comes here again when its connection goes.
+            connection = self.connection
+            assert connection.user is not None
+            connection.broker.usage.channel_closed(connection.user.name)
         self.drop_content()
         self.timeout.stop()
         consumers = list(self.consumers.values())

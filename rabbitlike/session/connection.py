@@ -415,7 +415,13 @@ class Connection(FrameReader):
         assert self.vhost is not None
         self.broker.permissions.check_topic(self.user.name, self.vhost.name, access, exchange, routing_key)
 
-    # Channels
+    # Vhost and channels
+
+    def enter(self, vhost: "Vhost") -> None:
+        """The handshake is done: from now on this connection counts."""
+        assert self.user is not None
+        self.vhost = vhost
+        self.broker.usage.connected(self.user.name, vhost.name)
 
     def open_channels(self) -> Iterator[Channel]:
         for channel in list(self.channels.values()):
@@ -425,8 +431,10 @@ class Connection(FrameReader):
     def open_channel(self, number: int) -> None:
         check_channel_number(self, number)
         assert self.vhost is not None
+        assert self.user is not None
         channel = Channel(number, self, self.vhost)
         self.channels[number] = channel
+        self.broker.usage.channel_opened(self.user.name)
         self.forget_current()
         channel.send(methods.make(commands.Channel.OpenOk, channel_id=""))
 
@@ -538,7 +546,8 @@ class Connection(FrameReader):
             channel.close()
         self.channels.clear()
         self.forget_current()
-        if self.vhost is not None:
+        if self.vhost is not None and self.user is not None:
+            self.broker.usage.disconnected(self.user.name, self.vhost.name)
             self.vhost.remove_owner(self)
         self.broker.connections.discard(self)
         if self._hold_until == 0:

@@ -250,7 +250,7 @@ def test_transient_shared_queue_is_accepted() -> None:
 def test_vhost_queue_limit() -> None:
     """#84 one beyond the vhost's limit is 406; queues that exist may be declared again, and deleting one makes room."""
     pair = Pair()
-    pair.broker.vhosts["/"].max_queues = 2
+    pair.broker.set_vhost_limits("/", {"max-queues": 2})
     client = pair.connect()
     ch = client.channel()
     ch.declare("q")

@@ -7,12 +7,13 @@ arguments nobody knows are accepted and ignored. Pure: nothing here touches a qu
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, get_args
 
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import Table, Value, kind_name, same_value
 
 QueueType = Literal["classic", "quorum"]
+QUEUE_TYPES: Final[tuple[QueueType, ...]] = get_args(QueueType)
 DeadLetterStrategy = Literal["at-most-once", "at-least-once"]
 
 TEN_YEARS_MS: Final = 315_360_000_000
@@ -158,7 +159,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-single-active-consumer": _boolean,
     "x-consumer-timeout": _not_negative,
     # Streams are not served yet and get the answer any type unknown to the broker gets.
-    "x-queue-type": _one_of(("classic", "quorum"), "\"unsupported queue type '{}'\""),
+    "x-queue-type": _one_of(QUEUE_TYPES, "\"unsupported queue type '{}'\""),
     "x-quorum-initial-group-size": _above_zero,
     "x-delivery-limit": _integer,
     "x-queue-leader-locator": _one_of(
@@ -237,6 +238,21 @@ def parse(
 def queue_type_of(arguments: Table) -> QueueType:
     """The type a declaration asks for; classic unless it says otherwise."""
     return "quorum" if arguments.get("x-queue-type") == "quorum" else "classic"
+
+
+def queue_type_named(name: str) -> QueueType:
+    """A type by its name, or by the name of RabbitMQ's module. Raises ValueError."""
+    for known in QUEUE_TYPES:
+        if name in (known, _MODULES[known]):
+            return known
+    raise ValueError(f"{name} is not a valid queue type")
+
+
+def with_queue_type(arguments: Table, queue_type: QueueType) -> Table:
+    """A declaration that names no type, with the vhost's default in it."""
+    arguments = Table(arguments)
+    arguments.put("x-queue-type", queue_type, "S")
+    return arguments
 
 
 def check_server_named(arguments: Table) -> None:

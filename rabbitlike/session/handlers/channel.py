@@ -26,6 +26,12 @@ def check_channel_number(connection: Connection, number: int) -> None:
     if most != 0 and count >= most:
         connection.method_index = 0  # parity: no method is blamed
         raise not_allowed(f"number of channels opened ({count}) has reached the negotiated channel_max ({most})")
+    assert connection.user is not None
+    user = connection.broker.users.get(connection.user.name)
+    if user is not None and user.limits:
+        index, connection.method_index = connection.method_index, 0
+        connection.broker.usage.check_channel(user)
+        connection.method_index = index
 
 
 def open_again(channel: Channel, method: commands.Channel.Open) -> None:

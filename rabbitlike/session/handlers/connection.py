@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pamqp import commands
 
+from rabbitlike.broker.attempts import AMQP
 from rabbitlike.protocol import handshake, methods
 from rabbitlike.protocol.constants import FRAME_OVERHEAD
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_allowed
@@ -88,7 +89,7 @@ def _capabilities(client_properties: Table) -> dict[str, bool]:
 
 def _log_in(connection: Connection, credentials: Credentials) -> User | None:
     """The user, if it is one and may come from where it comes."""
-    users = connection.broker.users
+    users, host = connection.broker.users, connection.peer.host
     if credentials.password is None:
         user = users.get(credentials.user)
     else:
@@ -98,7 +99,9 @@ def _log_in(connection: Connection, credentials: Credentials) -> User | None:
     elif user.name in connection.settings.loopback_users and not connection.peer.is_loopback:
         problem = "can only connect via localhost"
     else:
+        connection.broker.attempts.count(AMQP, host, user.name, succeeded=True)
         return user
+    connection.broker.attempts.count(AMQP, host, credentials.user, succeeded=False)
     log.warning(
         "connection %s: %s login refused: user %r - %s",
         connection.name,
@@ -143,7 +146,7 @@ def tune_ok(connection: Connection, method: commands.Connection.TuneOk) -> None:
 
 def open_(connection: Connection, method: commands.Connection.Open) -> None:
     following = next_state(connection.state, method)
-    connection.vhost = _find_vhost(connection, method.virtual_host)
+    connection.enter(_find_vhost(connection, method.virtual_host))
     connection.state = following
     connection.send(methods.make(commands.Connection.OpenOk))
 
@@ -157,7 +160,10 @@ def _find_vhost(connection: Connection, name: str) -> Vhost:
     if vhost is None:
         raise not_allowed(f"vhost {name} not found")
     assert connection.user is not None
-    broker.permissions.check_vhost(connection.user.name, name)
+    # parity: limits before permissions; the user's are the present ones, and none once it is deleted.
+    user = broker.users.get(connection.user.name) or connection.user
+    broker.usage.check_connection(user, vhost)
+    broker.permissions.check_vhost(user.name, name)
     log.info(
         "connection %s: user '%s' authenticated and granted access to vhost '%s'",
         connection.name,

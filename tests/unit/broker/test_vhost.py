@@ -549,7 +549,7 @@ def test_redeclaring_renews_the_lease(vhost: Vhost, clock: FakeClock, passive: b
 
 def test_queue_limit(vhost: Vhost) -> None:
     """#84 new queues beyond the limit are refused, known ones are not"""
-    vhost.max_queues = 1
+    vhost.limits = {"max-queues": 1}
     queue = vhost.declare_queue("q")
     with refusal(406, "cannot declare queue 'r': queue limit in vhost '/' (1) is reached"):
         vhost.declare_queue("r")

@@ -1,0 +1,59 @@
+"""How often somebody tried to log in, and whether it worked: by protocol, and by who and where from if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+AMQP: Final = "amqp091"
+HTTP: Final = "http"
+
+#: Names and addresses are the client's to choose: with more than this the oldest is forgotten.
+MOST_SOURCES: Final = 10_000
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Counts of one protocol, or of one user name from one address."""
+
+    protocol: str
+    remote_address: str = ""
+    username: str = ""
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Attempts:
+    """All attempts since the start or the last reset."""
+
+    def __init__(self, *, tracks_sources: bool = False) -> None:
+        self._tracks_sources = tracks_sources
+        self._totals: dict[str, Attempt] = {}
+        self._sources: dict[tuple[str, str, str], Attempt] = {}
+
+    def count(self, protocol: str, address: str, username: str, *, succeeded: bool) -> None:
+        self._add(self._totals.setdefault(protocol, Attempt(protocol)), succeeded)
+        if not self._tracks_sources:
+            return
+        key = (protocol, address, username)
+        if key not in self._sources and len(self._sources) >= MOST_SOURCES:
+            del self._sources[next(iter(self._sources))]
+        self._add(self._sources.setdefault(key, Attempt(*key)), succeeded)
+
+    @staticmethod
+    def _add(attempt: Attempt, succeeded: bool) -> None:
+        if succeeded:
+            attempt.succeeded += 1
+        else:
+            attempt.failed += 1
+
+    def totals(self) -> Iterator[Attempt]:
+        return iter(self._totals.values())
+
+    def sources(self) -> Iterator[Attempt]:
+        return iter(self._sources.values())
+
+    def reset(self) -> None:
+        self._totals.clear()
+        self._sources.clear()

@@ -1,0 +1,26 @@
+"""JSON values as RabbitMQ's texts show them: as Erlang terms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+#: What may stand in a JSON document.
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
+
+
+def term(value: object) -> str:
+    """`{"a": 1}` is `#{<<"a">> => 1}`."""
+    if isinstance(value, str):
+        return f"<<{json.dumps(value, ensure_ascii=False)}>>"
+    if isinstance(value, Mapping):
+        return "#{" + ",".join(f"{term(key)} => {term(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(term, value)) + "]"
+    return json.dumps(value)
+
+
+def pairs(value: Mapping[str, object]) -> str:
+    """An object as the list of pairs that RabbitMQ makes of it: `[{<<"a">>,1}]`."""
+    return "[" + ",".join(f"{{{term(key)},{term(each)}}}" for key, each in value.items()) + "]"
