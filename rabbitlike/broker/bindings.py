@@ -50,12 +50,17 @@ class Binding:
     @property
     def properties_key(self) -> str:
         """What tells this binding from the others between the same two ends, as the HTTP API spells it in URLs."""
-        key = _quote(self.routing_key)
         if not self.arguments:
-            return key or "~"
+            return properties_key_of(self.routing_key)
+        key = _quote(self.routing_key)
         octets = repr(self.identity[3]).encode("utf-8", "surrogateescape")
         digest = urlsafe_b64encode(md5(octets, usedforsecurity=False).digest())
         return f"{key}~{digest.rstrip(b'=').decode()}"
+
+
+def properties_key_of(routing_key: str) -> str:
+    """The same for a binding without arguments."""
+    return _quote(routing_key) or "~"
 
 
 def _quote(text: str) -> str:

@@ -3,19 +3,23 @@
 No sockets, no loop, no disk of its own. Everything in it happens on one thread, in turns.
 """
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from secrets import token_urlsafe
 from typing import Protocol
 
 from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
+from rabbitlike.broker.counters import Churn, Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.limits import Limits, Usage, VhostLimits
 from rabbitlike.broker.parameters import Parameter, Parameters
 from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
 from rabbitlike.broker.queues.arguments import QueueSettings, queue_type_named
 from rabbitlike.broker.queues.log import Log
+from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.terms import Json
 from rabbitlike.broker.topology import Topology, restore
 from rabbitlike.broker.turn import Turn
@@ -32,11 +36,46 @@ CONNECTION_FORCED = 320
 SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
-class Client(Protocol):
-    """A connection, as the broker sees it."""
+class ClientChannel(Protocol):
+    """A channel, as the management sees it."""
 
+    name: str
+    number: int
+    counters: Counters
+
+    @property
+    def is_open(self) -> bool:
+        """Not when it is told to close and has not answered yet."""
+        ...
+
+    def view(self) -> dict[str, object]: ...
+
+    def held_of(self, queue: Queue) -> list[dict[str, object]]: ...
+
+
+class Client(Protocol):
+    """A connection, as the broker and the management see it."""
+
+    name: str
     user: User | None
     vhost: Vhost | None
+    connected_at_ms: int
+    # Octets and reads, octets and writes
+    recv_oct: int
+    recv_cnt: int
+    send_oct: int
+    send_cnt: int
+
+    @property
+    def is_open(self) -> bool:
+        """Has it come as far as connection.open, and not to its end?"""
+        ...
+
+    def details(self) -> dict[str, object]: ...
+
+    def view(self) -> dict[str, object]: ...
+
+    def open_channels(self) -> Iterator[ClientChannel]: ...
 
     def unblock(self) -> None: ...
 
@@ -82,6 +121,7 @@ class Broker:
         self.alarms = Alarms()
         self.alarms.listen(self._on_alarm)
         self.connections: set[Client] = set()
+        self.churn = Churn()
         #: Requesters of direct replies, by the name that replies are published to.
         self.replies: dict[str, Requester] = {}
         self.vhosts: dict[str, Vhost] = {}

@@ -3,15 +3,34 @@
 Small base classes, subclassed in the session, so that a call up the house costs a C call and no import.
 """
 
+from collections.abc import Mapping
+from typing import Protocol
+
 from rabbitlike.broker.message import Message
+
+
+class Owner(Protocol):
+    """A connection that exclusive queues belong to."""
+
+    def details(self) -> dict[str, object]:
+        """Its name and address, as views show it."""
+        ...
+
+
+class Applied(Protocol):
+    """A policy that holds for a queue or exchange."""
+
+    name: str
+    definition: Mapping[str, object]
 
 
 class Subscriber:
     """Somebody who is given messages of a queue. The queue alone writes `parked`."""
 
-    __slots__ = ("held", "parked", "priority")
+    __slots__ = ("held", "parked", "priority", "tag")
 
-    def __init__(self, priority: int) -> None:
+    def __init__(self, tag: str, priority: int) -> None:
+        self.tag = tag
         #: parity: consumers of a higher x-priority come first, lower ones only while those are at their limit.
         self.priority = priority
         #: Out of the rotation until it says that it can take messages again.
@@ -28,7 +47,11 @@ class Subscriber:
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """The queue is gone."""
+        """The queue is gone, or an operator wants it to go."""
+        raise NotImplementedError
+
+    def view(self) -> dict[str, object]:
+        """What the management API shows of it."""
         raise NotImplementedError
 
 

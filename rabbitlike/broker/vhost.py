@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker import router
 from rabbitlike.broker.bindings import Binding
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.exchanges.exchange import Destination
+    from rabbitlike.broker.ports import Owner
 
 RESERVED: Final = "amq."
 SERVER_NAMED: Final = "amq.gen-"
@@ -60,6 +62,7 @@ class Vhost:
         "_incoming",
         "_owned",
         "broker",
+        "counters",
         "default_queue_type",
         "description",
         "exchanges",
@@ -77,6 +80,8 @@ class Vhost:
         self.broker = broker
         #: Grows with every change of exchanges, queues or bindings; a route found earlier holds while it stands.
         self.generation = 0
+        #: What all channels did here, those included that are gone.
+        self.counters = Counters(broker.turn.now_ms)
         self.description = ""
         self.tags: tuple[str, ...] = ()
         #: The type of queues whose declaration names none; None: classic.
@@ -94,7 +99,7 @@ class Vhost:
         #: Bindings by where they lead.
         self._incoming: dict[Destination, dict[Binding, None]] = {}
         #: Exclusive queues by their owner.
-        self._owned: dict[object, dict[Queue, None]] = {}
+        self._owned: dict[Owner, dict[Queue, None]] = {}
 
     def __repr__(self) -> str:
         return f"<vhost {self.name!r}: {len(self.queues)} queues, {len(self.exchanges)} exchanges>"
@@ -203,9 +208,10 @@ class Vhost:
         exclusive: bool = False,
         auto_delete: bool = False,
         arguments: Table | None = None,
-        owner: object | None = None,
+        owner: Owner | None = None,
     ) -> Queue:
         """The queue of this name, made if need be. `owner` is whoever asks, and owns an exclusive one."""
+        self.broker.churn.queues_declared += 1
         name = plain_name(name)
         if passive:
             queue = self.queue(name, owner)
@@ -233,7 +239,7 @@ class Vhost:
         return self._create_queue(name, durable, auto_delete, holder, arguments)
 
     def _create_queue(
-        self, name: str, durable: bool, auto_delete: bool, holder: object | None, arguments: Table
+        self, name: str, durable: bool, auto_delete: bool, holder: Owner | None, arguments: Table
     ) -> Queue:
         if is_reached(self.limits, MAX_QUEUES, len(self.queues)):
             most = self.limits[MAX_QUEUES]
@@ -249,6 +255,7 @@ class Vhost:
         log = self.broker.make_log(settings, is_durable=True) if durable else None
         queue = self._add_queue(name, durable, auto_delete, holder, arguments, settings, log)
         self.broker.topology.add_queue(queue)
+        self.broker.churn.queues_created += 1
         return queue
 
     def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int) -> None:
@@ -266,7 +273,7 @@ class Vhost:
         name: str,
         durable: bool,
         auto_delete: bool,
-        holder: object | None,
+        holder: Owner | None,
         arguments: Table,
         settings: QueueSettings,
         log: Log | None,
@@ -298,6 +305,7 @@ class Vhost:
         count = queue.message_count
         del self.queues[queue.name]
         self.broker.topology.remove_queue(queue)
+        self.broker.churn.queues_deleted += 1
         if queue.owner is not None:
             self._disown(queue)
         self._changed()
@@ -317,12 +325,13 @@ class Vhost:
                 topology.remove_binding(self.name, exchange, binding)
             topology.remove_exchange(exchange)
 
-    def remove_owner(self, owner: object) -> None:
+    def remove_owner(self, owner: Owner) -> None:
         """Delete the exclusive queues of an owner that is gone."""
         for queue in list(self._owned.get(owner, ())):
             self.delete_queue(queue)
 
     def _disown(self, queue: Queue) -> None:
+        assert queue.owner is not None
         owned = self._owned[queue.owner]
         del owned[queue]
         if not owned:

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
@@ -18,6 +19,7 @@ cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
 
 @cython.final
 cdef class Target:
+    cdef public Counters counters
     cdef public object exchange
     cdef public str routing_key
     cdef public int64_t generation
@@ -43,7 +45,9 @@ cdef class Channel(Content):
     cdef public object transaction
     cdef public object reply_consumer
     cdef readonly object timeout
-    cdef readonly int64_t publish_count
+    cdef readonly str name
+    cdef readonly Counters counters
+    cdef readonly Counters totals
     cdef Target _target
     cdef dict _targets
     cdef bint _is_watched
@@ -57,6 +61,7 @@ cdef class Channel(Content):
     cdef object on_properties(self)
     @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t)
     cdef object on_publish(self, bytes body)
+    cdef object _count(self, Counters exchange, Py_ssize_t copies, bint mandatory)
     @cython.locals(is_due=bint)
     cdef object _published(self, bint accepted, int64_t number)
     cdef bint _needs_care(self) except -1
@@ -67,10 +72,12 @@ cdef class Channel(Content):
     @cython.locals(queue=Queue, message=Message)
     cpdef bint deposit(self, object publication) except -1
     cdef object _return(self, bytes address, bytes properties, bytes body)
+    @cython.locals(before=int64_t)
     cpdef object write_answers(self)
     cdef list _take(self, uint64_t delivery_tag, bint multiple)
     @cython.locals(delivery=Delivery)
     cdef object _settle(self, list deliveries, object settle)
+    cdef object _ack(self, Delivery delivery)
     @cython.locals(consumer=Subscriber)
     cdef object _release(self, Delivery delivery)
     cpdef object wake_consumers(self)

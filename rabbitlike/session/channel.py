@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
@@ -23,6 +24,7 @@ from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO
 from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import AmqpError, not_implemented, precondition_failed
 from rabbitlike.protocol.properties import Properties
+from rabbitlike.session import views
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.consumer import Consumer
 from rabbitlike.session.copies import take_copies
@@ -53,6 +55,7 @@ class Target:
     """Where publishes to one exchange and routing key go: found, with all checks, once per generation."""
 
     __slots__ = (
+        "counters",
         "exchange",
         "generation",
         "is_plain",
@@ -66,6 +69,7 @@ class Target:
 
     def __init__(self, exchange: "Exchange", routing_key: str, generation: int) -> None:
         self.exchange = exchange
+        self.counters = exchange.counters
         self.routing_key = routing_key
         self.generation = generation
         #: The queues are the same for every message, whatever its properties.
@@ -97,13 +101,15 @@ class Channel(Content):
         "confirms",
         "connection",
         "consumers",
+        "counters",
         "journal",
         "last_queue",
+        "name",
         "outlet",
         "prefetch_count",
-        "publish_count",
         "reply_consumer",
         "timeout",
+        "totals",
         "transaction",
         "turn",
         "unacked",
@@ -114,10 +120,14 @@ class Channel(Content):
         settings = connection.broker.settings
         super().__init__(number, settings.max_message_size)
         self.connection = connection
+        self.name = f"{connection.name} ({number})"
         self.vhost = vhost
         self.turn: Turn = connection.broker.turn
         self.outlet: Outlet = connection.outlet
         self.journal: Journal | None = connection.broker.journal
+        #: What happened here, and in the whole vhost.
+        self.counters = Counters(self.turn.now_ms)
+        self.totals: Counters = vhost.counters
         self.unacked = Unacked()
         self.consumers: dict[str, Consumer] = {}
         #: What basic.qos set for consumers to come.
@@ -128,7 +138,6 @@ class Channel(Content):
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
         self.timeout = AckTimeout(number, self.unacked, self.turn, self.timeout_of, self._on_late)
-        self.publish_count = 0
         self._target: Target | None = None
         self._targets: dict[bytes, Target] = {}
         #: The properties at hand ask for the careful way.
@@ -179,13 +188,28 @@ class Channel(Content):
             )
             if not queue.enqueue(message):
                 accepted = False
+        self._count(target.counters, len(target.queues), self.bits & MANDATORY != 0)
         if not target.queues and self.bits & MANDATORY:
             self._return(self.address, properties.raw, body)
         self._published(accepted, number)
 
+    def _count(self, exchange: Counters, copies: int, mandatory: bool) -> None:
+        """A publish to this exchange has gone to so many queues."""
+        self.counters.publish += 1
+        self.counters.active_at_ms = self.turn.now_ms
+        self.totals.publish += 1
+        exchange.publish_in += 1
+        exchange.publish_out += copies
+        if copies == 0:
+            if mandatory:
+                self.counters.return_unroutable += 1
+                self.totals.return_unroutable += 1
+            else:
+                self.counters.drop_unroutable += 1
+                self.totals.drop_unroutable += 1
+
     def _published(self, accepted: bool, number: int) -> None:
         """``number`` is the commit that this publish is safe with; 0: it need not wait."""
-        self.publish_count += 1
         if self.confirms is not None:
             is_due = self.confirms.accept(number) if accepted else self.confirms.refuse()
             if not is_due:
@@ -255,7 +279,7 @@ class Channel(Content):
             self.connection.permit_topic("write", target.exchange.name, target.routing_key)
         self._check_user(properties)
         if target.is_reply:
-            self._reply(target.reply, properties, body)
+            self._reply(target, properties, body)
             return
         if target.is_plain and len(keys) == 1:
             queues = target.queues
@@ -265,6 +289,7 @@ class Channel(Content):
             )
             queues = self.vhost.route(target.exchange, keys, properties, seen)
         publication = Publication(
+            target.counters,
             queues,
             self.address,
             properties.raw,
@@ -303,6 +328,7 @@ class Channel(Content):
                 message.expires_at_ms = now_ms + publication.expiration_ms
             if not queue.enqueue(message):
                 accepted = False
+        self._count(publication.exchange, len(publication.queues), publication.mandatory)
         if not publication.queues and publication.mandatory:
             self._return(publication.address, publication.properties, publication.body)
         return accepted
@@ -313,7 +339,9 @@ class Channel(Content):
         if claimed is not None and user is not None and claimed != user.name and "impersonator" not in user.tags:
             raise precondition_failed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")
 
-    def _reply(self, requester: "Requester | None", properties: Properties, body: bytes) -> None:
+    def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
+        requester = target.reply
+        self._count(target.counters, 0 if requester is None else 1, self.bits & MANDATORY != 0)
         if requester is not None:
             requester.deliver(self.address, properties.raw, body)
         elif self.bits & MANDATORY:
@@ -344,7 +372,22 @@ class Channel(Content):
         """Put the confirms that are due. Called once per flush, after the returns they must not overtake."""
         self._answers_due = False
         if self.confirms is not None and self.is_open:
+            before = self.confirms.confirmed
             self.confirms.write(self.number, self.outlet)
+            self.counters.confirm += self.confirms.confirmed - before
+            self.totals.confirm += self.confirms.confirmed - before
+
+    def count_get(self, queue: Queue, message: Message, *, no_ack: bool) -> None:
+        """basic.get got something. The queue has counted a redelivery already."""
+        self.counters.active_at_ms = self.turn.now_ms
+        for counters in (queue.counters, self.counters, self.totals):
+            if no_ack:
+                counters.get_no_ack += 1
+            else:
+                counters.get += 1
+        if message.attempts > 0:
+            self.counters.redeliver += 1
+            self.totals.redeliver += 1
 
     # Settling
 
@@ -353,8 +396,7 @@ class Channel(Content):
             delivery = self.unacked.take(delivery_tag)
             if delivery is None:
                 raise precondition_failed(f"unknown delivery tag {delivery_tag}")
-            self._release(delivery)
-            delivery.queue.ack(delivery.message)
+            self._ack(delivery)
         else:
             self._settle(self._take(delivery_tag, multiple), Settle.ACK)
 
@@ -380,8 +422,7 @@ class Channel(Content):
                 self.transaction.settles.append((delivery, settle))
         elif settle is Settle.ACK:
             for delivery in deliveries:
-                self._release(delivery)
-                delivery.queue.ack(delivery.message)
+                self._ack(delivery)
         elif settle is Settle.REQUEUE:
             for delivery in deliveries:
                 self._release(delivery)
@@ -390,6 +431,13 @@ class Channel(Content):
             for delivery in deliveries:
                 self._release(delivery)
                 delivery.queue.reject(delivery.message)
+
+    def _ack(self, delivery: Delivery) -> None:
+        self.counters.ack += 1
+        self.counters.active_at_ms = self.turn.now_ms
+        self.totals.ack += 1
+        self._release(delivery)
+        delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
 
     def _release(self, delivery: Delivery) -> None:
         """Give the consumer its credit back."""
@@ -464,6 +512,13 @@ class Channel(Content):
         if self.is_open:
             self.send(methods.make(commands.Basic.Cancel, consumer_tag=tag, nowait=True))
 
+    def view(self) -> dict[str, object]:
+        return views.channel(self)
+
+    def held_of(self, queue: Queue) -> list[dict[str, object]]:
+        """What it holds of one queue."""
+        return views.held_of(self, queue)
+
     def close(self) -> None:
         """Take the channel out of the broker: its consumers leave, what it holds goes back."""
         if self.is_open:
@@ -471,6 +526,7 @@ class Channel(Content):
             connection = self.connection
             assert connection.user is not None
             connection.broker.usage.channel_closed(connection.user.name)
+            connection.broker.churn.channels_closed += 1
         self.drop_content()
         self.timeout.stop()
         consumers = list(self.consumers.values())

@@ -16,6 +16,7 @@ cdef class Run:
 @cython.final
 cdef class Confirms:
     cdef readonly int64_t published
+    cdef readonly int64_t confirmed
     cdef readonly int64_t committed
     cdef int64_t _settled
     cdef int64_t _answered

@@ -25,11 +25,13 @@ class Run:
 class Confirms:
     """The confirms of one channel in confirm mode."""
 
-    __slots__ = ("_answered", "_runs", "_settled", "committed", "published")
+    __slots__ = ("_answered", "_runs", "_settled", "committed", "confirmed", "published")
 
     def __init__(self) -> None:
         #: Number of the last publish.
         self.published = 0
+        #: How many were acked, rather than refused.
+        self.confirmed = 0
         #: Highest batch known to be safe.
         self.committed = 0
         #: Everything up to here may be acked; everything up to `_answered` has been answered.
@@ -88,6 +90,8 @@ class Confirms:
 
     def _write(self, index: int, channel: int, out: Outlet) -> None:
         if self._settled > self._answered:
+            if index == BASIC_ACK:
+                self.confirmed += self._settled - self._answered
             multiple = 1 if self._settled - self._answered > 1 else 0
             out.put_settled(index, channel, self._settled, multiple)
             self._answered = self._settled

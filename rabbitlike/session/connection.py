@@ -28,6 +28,7 @@ from rabbitlike.protocol.errors import (
 from rabbitlike.protocol.frames import FrameReader
 from rabbitlike.protocol.handshake import FRAME_MAX_BEFORE_TUNE, PROTOCOL_HEADER, State
 from rabbitlike.protocol.tables import Table
+from rabbitlike.session import views
 from rabbitlike.session.channel import Channel
 from rabbitlike.session.handlers import CHANNEL_HANDLERS, CONNECTION_HANDLERS, greet, refuse
 from rabbitlike.session.handlers.channel import check_channel_number
@@ -95,6 +96,14 @@ class Peer:
     #: The common name of the client's certificate, when it showed one that we trust.
     certificate_name: str | None = None
     is_loopback: bool = True
+    #: What was agreed for TLS, in the words of RabbitMQ's management, and what the client's certificate says.
+    tls_protocol: str | None = None
+    tls_key_exchange: str | None = None
+    tls_cipher: str | None = None
+    tls_hash: str | None = None
+    certificate_subject: str | None = None
+    certificate_issuer: str | None = None
+    certificate_validity: str | None = None
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port} -> {self.local_host}:{self.local_port}"
@@ -116,6 +125,11 @@ class Connection(FrameReader):
         #: Octets of a frame that has not arrived whole; they come first in the next read.
         self.leftover = b""
         self.state = State.AWAIT_HEADER
+        # Octets and reads, octets and writes
+        self.recv_oct = 0
+        self.recv_cnt = 0
+        self.send_oct = 0
+        self.send_cnt = 0
         # Negotiated
         self.frame_max = FRAME_MAX_BEFORE_TUNE
         self.payload_max = FRAME_MAX_BEFORE_TUNE
@@ -158,6 +172,8 @@ class Connection(FrameReader):
         """Handle ``data[:end]``: what was left over of the last read, and what has arrived since."""
         turn = self.broker.turn
         turn.begin()
+        self.recv_oct += end - len(self.leftover)
+        self.recv_cnt += 1
         self._handle(data, end)
         turn.finish()
 
@@ -279,7 +295,12 @@ class Connection(FrameReader):
         self.outlet.mark()
 
     def send_heartbeat(self) -> None:
-        self.wire.write(HEARTBEAT)
+        self._write(HEARTBEAT)
+
+    def _write(self, data: bytes) -> None:
+        self.send_oct += len(data)
+        self.send_cnt += 1
+        self.wire.write(data)
 
     def answer_later(self, channel: Channel) -> None:
         """This channel has confirms to write at the next flush."""
@@ -299,7 +320,7 @@ class Connection(FrameReader):
                 channel.write_answers()
         if outlet.size:
             data = outlet.take()
-            self.wire.write(data)
+            self._write(data)
             if self._is_paused:
                 self._unread += len(data)
                 if self._unread > UNREAD_ANSWERS:
@@ -367,7 +388,25 @@ class Connection(FrameReader):
         for channel in self.open_channels():
             channel.wake_consumers()
 
+    # Views
+
+    def details(self) -> dict[str, object]:
+        return views.connection_details(self)
+
+    def view(self) -> dict[str, object]:
+        return views.connection(self)
+
+    @property
+    def send_pend(self) -> int:
+        """Octets that wait to be sent; roughly, once the socket does not take more."""
+        return self.outlet.size + (self._unread if self._is_paused else 0)
+
     # Flow
+
+    @property
+    def is_held(self) -> bool:
+        """Is it not being read?"""
+        return bool(self._holds)
 
     def hold(self, reason: str) -> None:
         """Stop reading for a reason; reading goes on when no reason is left."""
@@ -435,6 +474,7 @@ class Connection(FrameReader):
         channel = Channel(number, self, self.vhost)
         self.channels[number] = channel
         self.broker.usage.channel_opened(self.user.name)
+        self.broker.churn.channels_created += 1
         self.forget_current()
         channel.send(methods.make(commands.Channel.OpenOk, channel_id=""))
 
@@ -550,5 +590,7 @@ class Connection(FrameReader):
             self.broker.usage.disconnected(self.user.name, self.vhost.name)
             self.vhost.remove_owner(self)
         self.broker.connections.discard(self)
+        if self.vhost is not None:
+            self.broker.churn.connections_closed += 1
         if self._hold_until == 0:
             self.broker.waiting.pop(self, None)

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
@@ -10,7 +11,7 @@ from rabbitlike.session.unacked cimport Delivery, Unacked
 
 
 cdef class Consumer(Subscriber):
-    cdef readonly str tag
+    cdef readonly object channel
     cdef readonly Queue queue
     cdef readonly bint no_ack
     cdef readonly bint exclusive
@@ -21,7 +22,8 @@ cdef class Consumer(Subscriber):
     cdef Outlet _outlet
     cdef Unacked _unacked
     cdef Turn _turn
-    cdef object _on_cancel
+    cdef Counters _counters
+    cdef Counters _totals
     cdef bytes _before
     cdef bytes _behind
     cdef bytes _last_address

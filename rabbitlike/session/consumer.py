@@ -4,8 +4,9 @@ It takes messages while the connection's way out is open and, when it must ack, 
 the prefetch.
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue
@@ -13,9 +14,13 @@ from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.frames import likeness
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
+from rabbitlike.session import views
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.timeout import AckTimeout
 from rabbitlike.session.unacked import Delivery, Unacked
+
+if TYPE_CHECKING:
+    from rabbitlike.session.channel import Channel
 
 DELIVERY_COUNT = "x-delivery-count"
 #: A method frame's octets before its arguments.
@@ -28,46 +33,42 @@ class Consumer(Subscriber):
     __slots__ = (
         "_before",
         "_behind",
+        "_counters",
         "_last_address",
         "_last_properties",
         "_last_size",
         "_number",
-        "_on_cancel",
         "_outlet",
         "_tag_octets",
         "_timeout",
         "_timeout_ms",
+        "_totals",
         "_turn",
         "_unacked",
         "arguments",
+        "channel",
         "exclusive",
         "no_ack",
         "prefetch_count",
         "queue",
-        "tag",
     )
 
     def __init__(
         self,
         tag: str,
         queue: Queue,
-        number: int,
-        outlet: Outlet,
-        unacked: Unacked,
-        turn: Turn,
-        on_cancel: Callable[["Consumer"], None],
+        channel: "Channel",
         *,
         no_ack: bool,
         exclusive: bool,
         prefetch_count: int,
         priority: int,
         arguments: Table,
-        timeout: AckTimeout | None,
         timeout_ms: int,
     ) -> None:
-        super().__init__(priority)
-        self.tag = tag
+        super().__init__(tag, priority)
         self.queue = queue
+        self.channel = channel
         self.no_ack = no_ack
         self.exclusive = exclusive
         #: 0: no limit. parity: without acks there is none either.
@@ -75,11 +76,12 @@ class Consumer(Subscriber):
         self.arguments = arguments
         octets = tag.encode("utf-8", "surrogateescape")
         self._tag_octets = bytes((len(octets),)) + octets
-        self._number = number
-        self._outlet = outlet
-        self._unacked = unacked
-        self._turn = turn
-        self._on_cancel = on_cancel
+        self._number = channel.number
+        self._outlet: Outlet = channel.outlet
+        self._unacked: Unacked = channel.unacked
+        self._turn: Turn = channel.turn
+        self._counters: Counters = channel.counters
+        self._totals: Counters = channel.totals
         #: What the last delivery looked like around its tag and body, and by what the next is known to look the same.
         self._before = b""
         self._behind = b""
@@ -87,7 +89,7 @@ class Consumer(Subscriber):
         self._last_properties = b""
         self._last_size = -1
         #: Who looks after deliveries that are not settled in time; None where there is no such time.
-        self._timeout = timeout if timeout_ms and not no_ack else None
+        self._timeout: AckTimeout | None = channel.timeout if timeout_ms and not no_ack else None
         self._timeout_ms = timeout_ms
 
     def takes(self) -> bool:
@@ -115,9 +117,16 @@ class Consumer(Subscriber):
         else:
             self._put(message, properties, unacked.last_tag)
         self._outlet.mark()
+        self._counters.active_at_ms = self._turn.now_ms
         if self.no_ack:
-            self.queue.ack(message)
+            self.queue.counters.deliver_no_ack += 1
+            self._counters.deliver_no_ack += 1
+            self._totals.deliver_no_ack += 1
+            self.queue.settle(message)
         else:
+            self.queue.counters.deliver += 1
+            self._counters.deliver += 1
+            self._totals.deliver += 1
             self.held += 1
             unacked.held += 1
             unacked.add(Delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms))
@@ -126,6 +135,9 @@ class Consumer(Subscriber):
 
     def _put(self, message: Message, properties: bytes, delivery_tag: int) -> None:
         """A delivery that is not like the last one; the next may be like this one."""
+        if message.attempts > 0:
+            self._counters.redeliver += 1
+            self._totals.redeliver += 1
         outlet = self._outlet
         start = outlet.size
         outlet.put_deliver(
@@ -151,7 +163,10 @@ class Consumer(Subscriber):
             self._last_size = size
 
     def cancel(self) -> None:
-        self._on_cancel(self)
+        self.channel.drop_consumer(self)
+
+    def view(self) -> dict[str, object]:
+        return views.consumer(self)
 
 
 def with_delivery_count(message: Message) -> bytes:

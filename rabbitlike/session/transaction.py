@@ -8,6 +8,7 @@ unacked; nothing is requeued by it.
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.session.unacked import Delivery
 
@@ -24,6 +25,8 @@ class Settle(Enum):
 class Publication:
     """A publish that passed every check and knows its queues."""
 
+    #: The counts of the exchange it was published to.
+    exchange: Counters
     queues: list[Queue]
     address: bytes
     properties: bytes

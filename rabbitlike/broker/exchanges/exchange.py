@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.exchanges.values import shown
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import kind_name
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from rabbitlike.broker.bindings import Binding, Identity
     from rabbitlike.broker.message import Message
+    from rabbitlike.broker.ports import Applied
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.protocol.properties import Properties
     from rabbitlike.protocol.tables import Table
@@ -39,10 +41,12 @@ class Exchange:
         "alternate",
         "arguments",
         "auto_delete",
+        "counters",
         "downstream",
         "durable",
         "internal",
         "name",
+        "policy",
         "vhost",
     )
 
@@ -62,6 +66,9 @@ class Exchange:
         self.internal = internal
         self.arguments = arguments
         self.alternate = self._alternate()
+        self.counters = Counters(0)
+        #: What holds for it beside its arguments.
+        self.policy: Applied | None = None
         self._bindings: dict[Identity, Binding] = {}
         #: Exchanges among the destinations, with the number of bindings to each.
         self.downstream: dict[Exchange, int] = {}

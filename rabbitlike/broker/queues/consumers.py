@@ -31,6 +31,11 @@ class Consumers:
         self.active: Subscriber | None = None
         self._bands: list[Band] = []
 
+    @property
+    def utilisation(self) -> float:
+        """Can a message be handed out right now? 1 if so, 0 if all wait for credit or there is nobody."""
+        return 1.0 if any(band.members for band in self._bands) else 0.0
+
     def add(self, consumer: Subscriber) -> None:
         self.all.append(consumer)
         if not self.single_active:

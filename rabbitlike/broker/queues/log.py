@@ -62,6 +62,7 @@ class Page:
         "is_out",
         "last_position",
         "level",
+        "published_at_ms",
     )
 
     def __init__(self, level: int, first_position: int, last_position: int) -> None:
@@ -71,6 +72,8 @@ class Page:
         self.batches: list[StoredBatch] = []
         self.count = 0
         self.body_bytes = 0
+        #: When the first of them was published; 0: an earlier run knew.
+        self.published_at_ms = 0
         #: When the first of them expires; 0: none does.
         self.expires_at_ms = 0
         #: Its messages are on disk and not in memory.

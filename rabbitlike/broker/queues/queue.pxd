@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from rabbitlike.broker.counters cimport Counters, Timing
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Pumped, Subscriber
 from rabbitlike.broker.queues.consumers cimport Consumers
@@ -29,10 +30,16 @@ cdef class Queue(Pumped):
     cdef readonly int64_t unacked_count
     cdef readonly int64_t unacked_bytes
     cdef readonly bint counts_deliveries
-    cdef readonly int64_t publish_count
-    cdef readonly int64_t deliver_count
-    cdef readonly int64_t redeliver_count
-    cdef readonly int64_t ack_count
+    cdef readonly int64_t persistent_count
+    cdef readonly int64_t persistent_bytes
+    cdef readonly int64_t unacked_persistent_count
+    cdef readonly int64_t unacked_persistent_bytes
+    cdef readonly bint is_paused
+    cdef public object policy
+    cdef public object operator_policy
+    cdef readonly Counters counters
+    cdef readonly Timing waiting
+    cdef readonly Timing processing
     cdef int64_t _next_position
     cdef int64_t _window_bytes
     cdef Log _log
@@ -65,7 +72,9 @@ cdef class Queue(Pumped):
     cpdef object pump(self)
     @cython.locals(message=Message)
     cpdef Message take(self)
-    cpdef object ack(self, Message message)
+    cpdef object ack(self, Message message, int64_t delivered_at_ms)
+    cpdef object settle(self, Message message)
+    cdef object _let_go(self, Message message)
     cpdef object reject(self, Message message)
     cpdef object requeue(self, Message message)
     cpdef object wake(self, Subscriber consumer)

@@ -9,8 +9,9 @@ of it is synchronous.
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.ports import Pumped, Subscriber
+from rabbitlike.broker.ports import Applied, Owner, Pumped, Subscriber
 from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
@@ -51,26 +52,32 @@ class Queue(Pumped):
         "_sparing",
         "_ttl_ms",
         "_window_bytes",
-        "ack_count",
         "arguments",
         "auto_delete",
         "consumers",
+        "counters",
         "counts_deliveries",
         "deleted",
-        "deliver_count",
         "durable",
         "exclusive_consumer",
         "had_consumer",
+        "is_paused",
         "name",
+        "operator_policy",
         "owner",
-        "publish_count",
+        "persistent_bytes",
+        "persistent_count",
+        "policy",
+        "processing",
         "ready",
-        "redeliver_count",
         "settings",
         "turn",
         "unacked_bytes",
         "unacked_count",
+        "unacked_persistent_bytes",
+        "unacked_persistent_count",
         "vhost",
+        "waiting",
     )
 
     def __init__(
@@ -80,7 +87,7 @@ class Queue(Pumped):
         *,
         durable: bool,
         auto_delete: bool,
-        owner: object | None,
+        owner: Owner | None,
         arguments: Table,
         settings: QueueSettings,
         log: Log | None = None,
@@ -95,6 +102,11 @@ class Queue(Pumped):
         self.arguments = arguments
         self.turn: Turn = vhost.broker.turn
         self.deleted = False
+        #: Takes messages in, but hands none out.
+        self.is_paused = False
+        #: What holds for it beside its arguments.
+        self.policy: Applied | None = None
+        self.operator_policy: Applied | None = None
         #: What the store has of it; None for a queue that nothing is stored of.
         self._log = log
         self._paging = Paging(self, vhost.broker)
@@ -105,6 +117,11 @@ class Queue(Pumped):
         self.had_consumer = False
         self.unacked_count = 0
         self.unacked_bytes = 0
+        #: Of all its messages, and of those unacked, the persistent ones.
+        self.persistent_count = 0
+        self.persistent_bytes = 0
+        self.unacked_persistent_count = 0
+        self.unacked_persistent_bytes = 0
         self._next_position = 1
         #: Messages that expire at a time of their own, by time; those of the queue's TTL expire in order and need no
         #: entry.
@@ -116,10 +133,10 @@ class Queue(Pumped):
         self._expires_timer: Timer | None = None
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
-        self.publish_count = 0
-        self.deliver_count = 0
-        self.redeliver_count = 0
-        self.ack_count = 0
+        self.counters = Counters(self.turn.now_ms)
+        #: From publish to the first time it is handed out, and from being handed out to its ack.
+        self.waiting = Timing()
+        self.processing = Timing()
         self.apply(settings)
         self.renew_lease()
 
@@ -150,7 +167,10 @@ class Queue(Pumped):
             message.position = self._next_position
             self._next_position += 1
             self.ready.push(message)
-            self.publish_count += 1
+            self.counters.publish += 1
+            if message.persistent:
+                self.persistent_count += 1
+                self.persistent_bytes += len(message.body)
             if self._log is not None or self.ready.memory_bytes > self._window_bytes:
                 self._keep(message)
             if not self.touched:
@@ -173,7 +193,10 @@ class Queue(Pumped):
         message.position = self._next_position
         self._next_position += 1
         self.ready.push(message)
-        self.publish_count += 1
+        self.counters.publish += 1
+        if message.persistent:
+            self.persistent_count += 1
+            self.persistent_bytes += len(message.body)
         if self._log is not None or self.ready.memory_bytes > self._window_bytes:
             self._keep(message)
         self.turn.touch(self)
@@ -238,7 +261,8 @@ class Queue(Pumped):
 
     def pump(self) -> None:
         """Hand out what is ready to whoever can take it."""
-        if self.deleted:
+        self.counters.active_at_ms = self.turn.now_ms
+        if self.deleted or self.is_paused:
             return
         ready = self.ready
         while ready.count:
@@ -262,33 +286,60 @@ class Queue(Pumped):
             message.state = UNACKED
             self.unacked_count += 1
             self.unacked_bytes += len(message.body)
-            self.deliver_count += 1
+            if message.persistent:
+                self.unacked_persistent_count += 1
+                self.unacked_persistent_bytes += len(message.body)
             if message.attempts > 0:
-                self.redeliver_count += 1
+                self.counters.redeliver += 1
+            else:
+                self.waiting.add(self.turn.now_ms - message.published_at_ms)
             if message.logged == LOGGED and self._log is not None:
                 self._log.delivered(message)
             return message
 
+    def fetch(self) -> Message | None:
+        """The next message, for somebody who asks for just one, or None."""
+        self.renew_lease()
+        if self.is_paused:
+            return None
+        self.counters.active_at_ms = self.turn.now_ms
+        return self.take()
+
     # An end for each
 
-    def ack(self, message: Message) -> None:
-        self.unacked_count -= 1
-        self.unacked_bytes -= len(message.body)
-        self.ack_count += 1
+    def ack(self, message: Message, delivered_at_ms: int) -> None:
+        """The consumer is done with a message that it has held since then."""
+        self.counters.ack += 1
+        self.counters.active_at_ms = self.turn.now_ms
+        self.processing.add(self.turn.now_ms - delivered_at_ms)
+        self.settle(message)
+
+    def settle(self, message: Message) -> None:
+        """A message that was handed out is done with."""
+        self._let_go(message)
+        if message.persistent:
+            self.persistent_count -= 1
+            self.persistent_bytes -= len(message.body)
         if message.logged == LOGGED and self._log is not None:
             self._log.settle(message)
 
-    def reject(self, message: Message) -> None:
-        """The consumer wants it neither done nor back: it is dead."""
+    def _let_go(self, message: Message) -> None:
+        """It is not unacked any more."""
         self.unacked_count -= 1
         self.unacked_bytes -= len(message.body)
+        if message.persistent:
+            self.unacked_persistent_count -= 1
+            self.unacked_persistent_bytes -= len(message.body)
+
+    def reject(self, message: Message) -> None:
+        """The consumer wants it neither done nor back: it is dead."""
+        self._let_go(message)
         if not self.deleted:
             self._end(message, Reason.REJECTED)
 
     def requeue(self, message: Message) -> None:
         """Back to where it stood, marked as delivered before."""
-        self.unacked_count -= 1
-        self.unacked_bytes -= len(message.body)
+        self._let_go(message)
         if self.deleted:
             return
         message.attempts += 1
@@ -313,6 +364,8 @@ class Queue(Pumped):
         if self._log is not None and not self.deleted:
             self._log.purge(self.ready.in_memory(), self.ready.pages())
         self.ready.clear()
+        self.persistent_count = self.unacked_persistent_count
+        self.persistent_bytes = self.unacked_persistent_bytes
         self._expiries.clear()
         return count
 
@@ -444,6 +497,9 @@ class Queue(Pumped):
     def _end(self, message: Message, reason: Reason) -> None:
         """The queue is done with a message: the store may forget it, and a dead letter may go out, in the same
         commit."""
+        if message.persistent:
+            self.persistent_count -= 1
+            self.persistent_bytes -= len(message.body)
         if message.logged == LOGGED and self._log is not None:
             self._log.settle(message)
         bury(self, message, reason)
@@ -478,5 +534,7 @@ class Queue(Pumped):
         return self._paging
 
     def start_at(self, next_position: int) -> None:
-        """Recovery: positions go on behind those of the last run."""
+        """Recovery: positions go on behind those of the last run, of which only persistent messages are left."""
         self._next_position = next_position
+        self.persistent_count = self.ready.count
+        self.persistent_bytes = self.ready.body_bytes

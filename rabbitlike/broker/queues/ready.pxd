@@ -52,6 +52,8 @@ cdef class Ready:
     cdef readonly int64_t body_bytes
     cdef readonly int64_t memory_bytes
     cdef readonly int64_t page_count
+    cdef readonly int64_t paged_count
+    cdef readonly int64_t paged_bytes
 
     cdef object push(self, Message message)
     cdef object push_back(self, Message message)
@@ -59,6 +61,10 @@ cdef class Ready:
     cdef Message pop(self)
     cpdef object remove(self, Message message)
     cpdef list heads(self)
+    @cython.locals(level=Level, message=Message)
+    cpdef Message head(self)
+    @cython.locals(level=Level, message=Message, published_at_ms=int64_t, oldest_ms=int64_t)
+    cpdef int64_t oldest_at_ms(self) except -1
     cpdef list in_memory(self)
     cpdef object clear(self)
     @cython.locals(level=Level, message=Message)

@@ -176,6 +176,8 @@ class Ready:
         "count",
         "memory_bytes",
         "page_count",
+        "paged_bytes",
+        "paged_count",
     )
 
     def __init__(self, levels: int, default_priority: int, load: Callable[[Page], list[Message]]) -> None:
@@ -191,6 +193,9 @@ class Ready:
         #: What the messages in memory take there, and how many pages are not in memory.
         self.memory_bytes = 0
         self.page_count = 0
+        #: Messages in those pages, and the octets of their bodies.
+        self.paged_count = 0
+        self.paged_bytes = 0
 
     def push(self, message: Message) -> None:
         """A new message, behind all of its level."""
@@ -239,6 +244,33 @@ class Ready:
         """The levels with their numbers, highest first. For looking, not for serving."""
         return [*(self._others or {}).items(), (0, self._bottom)]
 
+    def head(self) -> Message | None:
+        """The next to go, left where it is; None also when it would have to be read from disk."""
+        for level in self._in_order():
+            message = level.first()
+            if message is None and level.tail is not None and not level.pages:
+                message = level.tail.first()
+            if message is not None or level.pages:
+                return message
+        return None
+
+    def oldest_at_ms(self) -> int:
+        """When the oldest of them was published; 0: there is none, or it was stored by an earlier run."""
+        oldest_ms = 0
+        for level in self._in_order():
+            message = level.first()
+            if message is not None:
+                published_at_ms = message.published_at_ms
+            elif level.pages:
+                published_at_ms = level.pages[0].published_at_ms
+            elif level.tail is not None and (message := level.tail.first()) is not None:
+                published_at_ms = message.published_at_ms
+            else:
+                continue
+            if published_at_ms and (oldest_ms == 0 or published_at_ms < oldest_ms):
+                oldest_ms = published_at_ms
+        return oldest_ms
+
     def in_memory(self) -> list[Message]:
         """Those that need no reading, in no order."""
         found = []
@@ -260,6 +292,8 @@ class Ready:
         self.body_bytes = 0
         self.memory_bytes = 0
         self.page_count = 0
+        self.paged_count = 0
+        self.paged_bytes = 0
 
     # Beyond the window
 
@@ -295,6 +329,7 @@ class Ready:
         message = tail.first()
         if message is None or not page.first_position <= message.position <= page.last_position:
             return False
+        page.published_at_ms = message.published_at_ms
         while message is not None and message.position <= page.last_position:
             tail.pop()
             message.state = PAGED
@@ -321,6 +356,8 @@ class Ready:
         """Some messages of a page came to their end there."""
         page.count -= count
         page.body_bytes -= body_bytes
+        self.paged_count -= count
+        self.paged_bytes -= body_bytes
         self.count -= count
         self.body_bytes -= body_bytes
 
@@ -334,6 +371,8 @@ class Ready:
             level.pages = deque()
         level.pages.append(page)
         self.page_count += 1
+        self.paged_count += page.count
+        self.paged_bytes += page.body_bytes
 
     def _level(self, number: int) -> Level:
         if number == 0:
@@ -369,6 +408,8 @@ class Ready:
             level.pages.popleft()
             page.is_out = False
             self.page_count -= 1
+            self.paged_count -= page.count
+            self.paged_bytes -= page.body_bytes
             # A page that was recovered knows what it held when it was written, not what was settled of it since.
             self.count += len(messages) - page.count
             self.body_bytes -= page.body_bytes

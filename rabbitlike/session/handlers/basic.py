@@ -52,17 +52,12 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     consumer = Consumer(
         tag,
         queue,
-        channel.number,
-        channel.outlet,
-        channel.unacked,
-        channel.turn,
-        channel.drop_consumer,
+        channel,
         no_ack=method.no_ack,
         exclusive=method.exclusive,
         prefetch_count=channel.prefetch_count,
         priority=consumer_priority(arguments, queue=name, vhost=channel.vhost.name),
         arguments=arguments,
-        timeout=channel.timeout,
         timeout_ms=channel.timeout_of(queue),
     )
     queue.add_consumer(consumer, method.exclusive)
@@ -109,9 +104,10 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
             f"cannot obtain access to locked queue '{name}' in vhost '{channel.vhost.name}'. "
             "basic.get operations are not supported by quorum queues with single active consumer"
         )
-    queue.renew_lease()
-    message = queue.take()
+    message = queue.fetch()
     if message is None:
+        for counters in (queue.counters, channel.counters, channel.totals):
+            counters.get_empty += 1
         channel.send(methods.make(commands.Basic.GetEmpty, cluster_id=""))
         return
     unacked = channel.unacked
@@ -128,8 +124,9 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         channel.outlet.payload_max,
     )
     channel.outlet.mark()
+    channel.count_get(queue, message, no_ack=method.no_ack)
     if method.no_ack:
-        queue.ack(message)
+        queue.settle(message)
     else:
         unacked.add(Delivery(unacked.last_tag, message, queue, None, channel.turn.now_ms))
         if timeout_ms := channel.timeout_of(queue):

@@ -148,6 +148,7 @@ def open_(connection: Connection, method: commands.Connection.Open) -> None:
     following = next_state(connection.state, method)
     connection.enter(_find_vhost(connection, method.virtual_host))
     connection.state = following
+    connection.broker.churn.connections_created += 1
     connection.send(methods.make(commands.Connection.OpenOk))
 
 

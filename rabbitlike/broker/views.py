@@ -1,0 +1,316 @@
+"""What the management API shows of vhosts, exchanges, bindings and queues: dicts in RabbitMQ's field names.
+
+Plain values alone, ready for JSON. Each view looks at its own object and nothing else: no walk over messages, no page
+read from disk, so that a list of ten thousand queues is cheap. Rates are added by whoever samples the counters.
+"""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rabbitlike.broker.bindings import properties_key_of
+from rabbitlike.protocol.constants import TIMESTAMP
+from rabbitlike.protocol.properties import Properties
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rabbitlike.broker.bindings import Binding
+    from rabbitlike.broker.broker import Client
+    from rabbitlike.broker.counters import Counters
+    from rabbitlike.broker.exchanges import Exchange
+    from rabbitlike.broker.ports import Applied
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.config import BrokerSettings
+    from rabbitlike.protocol.tables import Value
+
+#: Bools, numbers, strings, None, and lists and dicts of these.
+View: TypeAlias = "dict[str, object]"
+
+#: parity: what nothing happened to for so long is idle.
+IDLE_MS: Final = 1000
+#: What a queue costs beside its messages, roughly.
+QUEUE_COST: Final = 3000
+
+#: There is no collector per queue here; clients that decode strictly want the keys.
+_GARBAGE: Final[View] = {
+    "fullsweep_after": 65535,
+    "max_heap_size": 0,
+    "min_bin_vheap_size": 46422,
+    "min_heap_size": 233,
+    "minor_gcs": 0,
+}
+
+
+@cache
+def node_name(settings: BrokerSettings) -> str:
+    """The one node there is, named as RabbitMQ names nodes."""
+    return f"rabbitlike@{socket.gethostname().partition('.')[0]}"
+
+
+# Values
+
+
+def text(name: str) -> str:
+    """A name for JSON: octets that are not UTF-8, which names may hold, are shown as replacement characters."""
+    if name.isascii():
+        return name
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def plain(value: Value) -> object:
+    """A field value for JSON. Numbers stay numbers; octets are taken for text."""
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return table(value)
+    return [plain(item) for item in value]
+
+
+def table(values: Mapping[str, Value]) -> View:
+    """A field table for JSON."""
+    if not values:
+        return {}
+    return {text(key): plain(value) for key, value in values.items()}
+
+
+def instant(at_ms: int) -> str:
+    """A time as RabbitMQ writes it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+# Counts
+
+
+def queue_stats(counters: Counters) -> dict[str, int]:
+    """`message_stats` of a queue without rates; parity: a group of counts is there once one of it is not 0."""
+    stats = _deliver_stats(counters)
+    if counters.publish:
+        stats["publish"] = counters.publish
+    if counters.disk_reads or counters.disk_writes:
+        stats["disk_reads"] = counters.disk_reads
+        stats["disk_writes"] = counters.disk_writes
+    return stats
+
+
+def channel_stats(counters: Counters) -> dict[str, int]:
+    """The same of a channel, or of all channels of a vhost."""
+    stats = _deliver_stats(counters)
+    if counters.publish or counters.confirm:
+        stats["publish"] = counters.publish
+        stats["confirm"] = counters.confirm
+        stats["return_unroutable"] = counters.return_unroutable
+        stats["drop_unroutable"] = counters.drop_unroutable
+    return stats
+
+
+def exchange_stats(counters: Counters) -> dict[str, int]:
+    stats = {}
+    if counters.publish_in:
+        stats["publish_in"] = counters.publish_in
+    if counters.publish_out:
+        stats["publish_out"] = counters.publish_out
+    return stats
+
+
+def _deliver_stats(counters: Counters) -> dict[str, int]:
+    deliver_get = counters.deliver_get
+    if not (deliver_get or counters.get_empty or counters.ack):
+        return {}
+    return {
+        "ack": counters.ack,
+        "deliver": counters.deliver,
+        "deliver_get": deliver_get,
+        "deliver_no_ack": counters.deliver_no_ack,
+        "get": counters.get,
+        "get_empty": counters.get_empty,
+        "get_no_ack": counters.get_no_ack,
+        "redeliver": counters.redeliver,
+    }
+
+
+# Vhosts, exchanges, bindings
+
+
+def vhost(vhost: Vhost) -> View:
+    messages = ready = 0
+    for each in vhost.queues.values():
+        ready += each.message_count
+        messages += each.message_count + each.unacked_count
+    view: View = {
+        "name": text(vhost.name),
+        "tracing": False,
+        "cluster_state": {node_name(vhost.broker.settings): "running"},
+        "messages": messages,
+        "messages_ready": ready,
+        "messages_unacknowledged": messages - ready,
+    }
+    if stats := channel_stats(vhost.counters):
+        view["message_stats"] = stats
+    return view
+
+
+def exchange(exchange: Exchange) -> View:
+    view: View = {
+        "name": text(exchange.name),
+        "vhost": text(exchange.vhost),
+        "type": exchange.kind,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": table(exchange.arguments),
+        "user_who_performed_action": "rmq-internal",
+    }
+    if exchange.policy is not None:
+        view["policy"] = text(exchange.policy.name)
+    if stats := exchange_stats(exchange.counters):
+        view["message_stats"] = stats
+    return view
+
+
+def binding(vhost: Vhost, binding: Binding) -> View:
+    return {
+        "source": text(binding.source),
+        "vhost": text(vhost.name),
+        "destination": text(binding.destination.name),
+        "destination_type": binding.destination_type,
+        "routing_key": text(binding.routing_key),
+        "arguments": table(binding.arguments),
+        "properties_key": binding.properties_key,
+    }
+
+
+def default_binding(queue: Queue) -> View:
+    """parity: every queue is shown as bound to the default exchange by its name."""
+    name = text(queue.name)
+    return {
+        "source": "",
+        "vhost": text(queue.vhost.name),
+        "destination": name,
+        "destination_type": "queue",
+        "routing_key": name,
+        "arguments": {},
+        "properties_key": properties_key_of(queue.name),
+    }
+
+
+def bindings_of(vhost: Vhost) -> Iterator[View]:
+    """All bindings of a vhost, those of the default exchange first."""
+    for each in vhost.queues.values():
+        yield default_binding(each)
+    for source in vhost.exchanges.values():
+        for leaving in source.bindings:
+            yield binding(vhost, leaving)
+
+
+# Queues and consumers
+
+
+def queue(queue: Queue) -> View:
+    """A queue as lists show it."""
+    ready = queue.ready
+    ready_count, unacked_count = ready.count, queue.unacked_count
+    ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
+    policy, operator_policy = queue.policy, queue.operator_policy
+    active_at_ms = queue.counters.active_at_ms
+    view: View = {
+        "name": text(queue.name),
+        "vhost": text(queue.vhost.name),
+        "type": queue.settings.queue_type,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "exclusive": queue.owner is not None,
+        "arguments": table(queue.arguments) if queue.arguments else {},
+        "node": node_name(queue.vhost.broker.settings),
+        "state": "paused" if queue.is_paused else "running",
+        "policy": None if policy is None else text(policy.name),
+        "operator_policy": None if operator_policy is None else text(operator_policy.name),
+        "effective_policy_definition": effective(policy, operator_policy),
+        "consumers": len(queue.consumers.all),
+        "consumer_utilisation": queue.consumers.utilisation,
+        "consumer_capacity": queue.consumers.utilisation,
+        "exclusive_consumer_tag": None,
+        "single_active_consumer_tag": None,
+        "messages": ready_count + unacked_count,
+        "messages_ready": ready_count,
+        "messages_unacknowledged": unacked_count,
+        "messages_ram": ready_count + unacked_count - ready.paged_count,
+        "messages_ready_ram": ready_count - ready.paged_count,
+        "messages_unacknowledged_ram": unacked_count,
+        "messages_paged_out": ready.paged_count,
+        "messages_persistent": queue.persistent_count if queue.durable else 0,
+        "message_bytes": ready_bytes + unacked_bytes,
+        "message_bytes_ready": ready_bytes,
+        "message_bytes_unacknowledged": unacked_bytes,
+        "message_bytes_ram": ready_bytes + unacked_bytes - ready.paged_bytes,
+        "message_bytes_paged_out": ready.paged_bytes,
+        "message_bytes_persistent": min(queue.persistent_bytes, ready_bytes + unacked_bytes) if queue.durable else 0,
+        "head_message_timestamp": _head_timestamp(queue) if ready_count else None,
+        "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes,
+        "garbage_collection": _GARBAGE,
+    }
+    if queue.exclusive_consumer is not None:
+        view["exclusive_consumer_tag"] = text(queue.exclusive_consumer.tag)
+    if queue.consumers.active is not None:
+        view["single_active_consumer_tag"] = text(queue.consumers.active.tag)
+    if queue.owner is not None:
+        view["owner_pid_details"] = queue.owner.details()
+    if queue.vhost.broker.clock.now_ms() - active_at_ms >= IDLE_MS:
+        view["idle_since"] = instant(active_at_ms)
+    if stats := queue_stats(queue.counters):
+        view["message_stats"] = stats
+    return view
+
+
+def queue_details(queue: Queue) -> View:
+    """What one queue's own page shows besides."""
+    return {"consumer_details": consumers_of(queue), "incoming": [], "deliveries": []}
+
+
+def consumers_of(queue: Queue) -> list[View]:
+    return [consumer.view() for consumer in queue.consumers.all]
+
+
+def clients_of(vhost: Vhost) -> list[Client]:
+    """The open connections to a vhost."""
+    return [client for client in vhost.broker.connections if client.vhost is vhost]
+
+
+def head_age_ms(queue: Queue) -> int | None:
+    """How long the oldest ready message has been there; None without one, or when only the disk could tell."""
+    published_at_ms = queue.ready.oldest_at_ms()
+    if published_at_ms == 0:
+        return None
+    return max(0, queue.vhost.broker.clock.now_ms() - published_at_ms)
+
+
+def effective(policy: Applied | None, operator_policy: Applied | None) -> View:
+    """The definition that both policies come to."""
+    if policy is None and operator_policy is None:
+        return {}
+    merged: View = {}
+    for applied in (policy, operator_policy):
+        if applied is not None:
+            merged.update(applied.definition)
+    return merged
+
+
+def _head_timestamp(queue: Queue) -> int | None:
+    """The timestamp property of the next message, unless it is on disk only."""
+    message = queue.ready.head()
+    if message is None or not message.properties[1] & TIMESTAMP:
+        return None
+    return Properties(message.properties).timestamp
