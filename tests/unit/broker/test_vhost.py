@@ -23,7 +23,7 @@ class Reader(Subscriber):
     """A consumer that takes nothing and notes when it is cancelled."""
 
     def __init__(self) -> None:
-        super().__init__(0)
+        super().__init__("reader", 0)
         self.is_cancelled = False
 
     def takes(self) -> bool:
