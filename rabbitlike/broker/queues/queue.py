@@ -375,6 +375,9 @@ class Queue(Pumped):
             self.ready.remove(message)
         else:
             self.ready.shrink_page(page, 1, len(message.body))
+        if message.persistent:
+            self.persistent_count -= 1
+            self.persistent_bytes -= len(message.body)
         if message.logged == LOGGED and self._log is not None:
             self._log.settle(message)
 
