@@ -6,7 +6,7 @@ read from disk, so that a list of ten thousand queues is cheap. Rates are added 
 
 from __future__ import annotations
 
-import socket
+import platform
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -50,7 +50,7 @@ _GARBAGE: Final[View] = {
 @cache
 def node_name(settings: BrokerSettings) -> str:
     """The one node there is, named as RabbitMQ names nodes."""
-    return f"rabbitlike@{socket.gethostname().partition('.')[0]}"
+    return f"rabbitlike@{platform.node().partition('.')[0]}"
 
 
 # Values
