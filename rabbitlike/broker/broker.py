@@ -256,6 +256,7 @@ class Broker:
         for parameter in [each for each in self.parameters if each.vhost == name]:
             self.clear_parameter(*parameter[:3])
         self.topology.remove_vhost(name)
+        vhost.policies.forget()
         return True
 
     # Users

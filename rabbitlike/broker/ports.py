@@ -3,7 +3,6 @@
 Small base classes, subclassed in the session, so that a call up the house costs a C call and no import.
 """
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from rabbitlike.broker.message import Message
@@ -15,13 +14,6 @@ class Owner(Protocol):
     def details(self) -> dict[str, object]:
         """Its name and address, as views show it."""
         ...
-
-
-class Applied(Protocol):
-    """A policy that holds for a queue or exchange."""
-
-    name: str
-    definition: Mapping[str, object]
 
 
 class Subscriber:
@@ -53,6 +45,9 @@ class Subscriber:
     def view(self) -> dict[str, object]:
         """What the management API shows of it."""
         raise NotImplementedError
+
+    def retime(self) -> None:
+        """How long it may sit on a delivery has changed."""
 
 
 class Pumped:

@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 from rabbitlike.broker.permissions import Permission, TopicPermission
+from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind
 from rabbitlike.protocol import tables
 from rabbitlike.storage.api import Record
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.journal import Journal
     from rabbitlike.broker.parameters import Parameter
+    from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.terms import Json
     from rabbitlike.broker.users import User
@@ -98,6 +100,12 @@ class Topology:
     def clear_global_parameter(self, name: str) -> None:
         self._erase(GLOBAL_PARAMETER, _key(name))
 
+    def set_policy(self, policy: Policy) -> None:
+        self._write(policy.kind, _key(policy.vhost, policy.name), policy.value())
+
+    def remove_policy(self, policy: Policy) -> None:
+        self._erase(policy.kind, _key(policy.vhost, policy.name))
+
     def add_exchange(self, exchange: Exchange) -> None:
         if exchange.durable:
             value = {
@@ -168,6 +176,7 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
     for record in records:
         found.setdefault(record.kind, []).append((json.loads(record.key), json.loads(record.value)))
     _restore_accounts(broker, found)
+    _restore_policies(broker, found)
     for (vhost, name), value in found.get(EXCHANGE, ()):
         broker.vhosts[vhost].declare_exchange(
             name,
@@ -205,3 +214,21 @@ def _restore_accounts(broker: Broker, found: dict[str, list[tuple[list[str], dic
         broker.parameters.set(place, component, name, value["value"])
     for (name,), value in found.get(GLOBAL_PARAMETER, ()):
         broker.parameters.globals[name] = value["value"]
+
+
+def _restore_policies(broker: Broker, found: dict[str, list[tuple[list[str], dict[str, Any]]]]) -> None:
+    from rabbitlike.broker.policies import make_policy
+
+    kinds: tuple[PolicyKind, ...] = (POLICY, OPERATOR_POLICY)
+    for kind in kinds:
+        for (vhost, name), value in found.get(kind, ()):
+            policy = make_policy(
+                vhost,
+                name,
+                kind,
+                pattern=value["pattern"],
+                definition=value["definition"],
+                priority=value["priority"],
+                apply_to=value["apply-to"],
+            )
+            broker.vhosts[vhost].policies.restore(policy)

@@ -16,6 +16,7 @@ from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
+from rabbitlike.broker.policies import Policies
 from rabbitlike.broker.queues.arguments import (
     QueueSettings,
     QueueType,
@@ -71,6 +72,7 @@ class Vhost:
         "is_traced",
         "limits",
         "name",
+        "policies",
         "queues",
         "tags",
     )
@@ -90,6 +92,7 @@ class Vhost:
         self.is_protected = False
         self.is_traced = False
         self.limits: Limits = NO_LIMITS
+        self.policies = Policies(self)
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(name, self.queues)}
         for exchange, kind, internal in PREDECLARED:
@@ -104,7 +107,7 @@ class Vhost:
     def __repr__(self) -> str:
         return f"<vhost {self.name!r}: {len(self.queues)} queues, {len(self.exchanges)} exchanges>"
 
-    def _changed(self) -> None:
+    def renew_routes(self) -> None:
         """Routes found before now may be wrong."""
         self.generation += 1
         # What publishers remember is checked against the turn, which they have at hand.
@@ -179,9 +182,10 @@ class Vhost:
             name, self.name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
         )
         exchange.check_arguments()
+        self.policies.apply_to_exchange(exchange)
         self.exchanges[name] = exchange
         self.broker.topology.add_exchange(exchange)
-        self._changed()
+        self.renew_routes()
         return exchange
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
@@ -278,6 +282,9 @@ class Vhost:
         settings: QueueSettings,
         log: Log | None,
     ) -> Queue:
+        policies = self.policies.match(settings.queue_type, name)
+        if policies != (None, None):
+            settings = self.policies.settings(arguments, settings.queue_type, *policies)
         queue = Queue(
             name,
             self,
@@ -288,10 +295,11 @@ class Vhost:
             settings=settings,
             log=log,
         )
+        queue.policy, queue.operator_policy = policies
         self.queues[name] = queue
         if holder is not None:
             self._owned.setdefault(holder, {})[queue] = None
-        self._changed()
+        self.renew_routes()
         return queue
 
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
@@ -308,7 +316,7 @@ class Vhost:
         self.broker.churn.queues_deleted += 1
         if queue.owner is not None:
             self._disown(queue)
-        self._changed()
+        self.renew_routes()
         if queue in self._incoming:
             self._remove_exchanges(self._release(queue))
         # Last: its consumers are told, and may ask for this very queue again.
@@ -359,7 +367,7 @@ class Vhost:
             return
         self._incoming.setdefault(destination, {})[binding] = None
         self.broker.topology.add_binding(self.name, exchange, binding)
-        self._changed()
+        self.renew_routes()
         exchange.bound(binding, self._replay)
 
     def unbind(
@@ -379,7 +387,7 @@ class Vhost:
         if binding is None:
             return
         self._forget(binding)
-        self._changed()
+        self.renew_routes()
         if exchange.auto_delete and not exchange.is_used:
             self._remove_exchanges([exchange])
 
@@ -411,7 +419,7 @@ class Vhost:
             doomed += self._release(exchange)
             del self.exchanges[exchange.name]
             self.broker.topology.remove_exchange(exchange)
-            self._changed()
+            self.renew_routes()
 
     def _replay(self, destination: Destination, message: Message) -> None:
         """Bring an earlier message to a destination bound just now."""

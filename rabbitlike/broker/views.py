@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rabbitlike.broker.bindings import properties_key_of
+from rabbitlike.broker.policies import effective_definition
 from rabbitlike.protocol.constants import TIMESTAMP
 from rabbitlike.protocol.properties import Properties
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rabbitlike.broker.broker import Client
     from rabbitlike.broker.counters import Counters
     from rabbitlike.broker.exchanges import Exchange
-    from rabbitlike.broker.ports import Applied
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.config import BrokerSettings
@@ -238,7 +238,7 @@ def queue(queue: Queue) -> View:
         "state": "paused" if queue.is_paused else "running",
         "policy": None if policy is None else text(policy.name),
         "operator_policy": None if operator_policy is None else text(operator_policy.name),
-        "effective_policy_definition": effective(policy, operator_policy),
+        "effective_policy_definition": dict(effective_definition(queue)),
         "consumers": len(queue.consumers.all),
         "consumer_utilisation": queue.consumers.utilisation,
         "consumer_capacity": queue.consumers.utilisation,
@@ -295,17 +295,6 @@ def head_age_ms(queue: Queue) -> int | None:
     if published_at_ms == 0:
         return None
     return max(0, queue.vhost.broker.clock.now_ms() - published_at_ms)
-
-
-def effective(policy: Applied | None, operator_policy: Applied | None) -> View:
-    """The definition that both policies come to."""
-    if policy is None and operator_policy is None:
-        return {}
-    merged: View = {}
-    for applied in (policy, operator_policy):
-        if applied is not None:
-            merged.update(applied.definition)
-    return merged
 
 
 def _head_timestamp(queue: Queue) -> int | None:

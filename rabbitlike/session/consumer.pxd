@@ -30,6 +30,7 @@ cdef class Consumer(Subscriber):
     cdef bytes _last_properties
     cdef Py_ssize_t _last_size
     cdef object _timeout
+    cdef object _any_timeout
     cdef object _timeout_ms
 
     cpdef bint takes(self) except -1

@@ -31,6 +31,7 @@ class Consumer(Subscriber):
     """One basic.consume."""
 
     __slots__ = (
+        "_any_timeout",
         "_before",
         "_behind",
         "_counters",
@@ -64,7 +65,6 @@ class Consumer(Subscriber):
         prefetch_count: int,
         priority: int,
         arguments: Table,
-        timeout_ms: int,
     ) -> None:
         super().__init__(tag, priority)
         self.queue = queue
@@ -89,8 +89,10 @@ class Consumer(Subscriber):
         self._last_properties = b""
         self._last_size = -1
         #: Who looks after deliveries that are not settled in time; None where there is no such time.
-        self._timeout: AckTimeout | None = channel.timeout if timeout_ms and not no_ack else None
-        self._timeout_ms = timeout_ms
+        self._timeout: AckTimeout | None = None
+        self._timeout_ms = 0
+        self._any_timeout = None if no_ack else channel.timeout
+        self.retime()
 
     def takes(self) -> bool:
         if not self._outlet.open:
@@ -161,6 +163,16 @@ class Consumer(Subscriber):
                 self._last_properties = b""  # nobody's: what is remembered is of another size or address
             self._last_address = message.address
             self._last_size = size
+
+    def retime(self) -> None:
+        timeout = self._any_timeout
+        if timeout is None:
+            return
+        self._timeout_ms = timeout.timeout_of(self.queue)
+        self._timeout = timeout if self._timeout_ms else None
+        if self._timeout is not None and self.held:
+            # What is out already is measured by the new time, too: the look tells whose time is up.
+            self._timeout.watch(0)
 
     def cancel(self) -> None:
         self.channel.drop_consumer(self)

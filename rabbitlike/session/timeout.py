@@ -45,6 +45,10 @@ class AckTimeout:
         self._due_at_ms = due_at_ms
         self._timer = self._turn.at(timeout_ms, self._look)
 
+    def timeout_of(self, queue: Queue) -> int:
+        """How long a delivery of this queue may stay unsettled, in ms; 0: for ever."""
+        return self._timeout_of(queue)
+
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -15,12 +15,13 @@ from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import kind_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rabbitlike.broker.bindings import Binding, Identity
     from rabbitlike.broker.message import Message
-    from rabbitlike.broker.ports import Applied
+    from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.terms import Json
     from rabbitlike.protocol.properties import Properties
     from rabbitlike.protocol.tables import Table
 
@@ -46,6 +47,7 @@ class Exchange:
         "durable",
         "internal",
         "name",
+        "operator_policy",
         "policy",
         "vhost",
     )
@@ -68,7 +70,8 @@ class Exchange:
         self.alternate = self._alternate()
         self.counters = Counters(0)
         #: What holds for it beside its arguments.
-        self.policy: Applied | None = None
+        self.policy: Policy | None = None
+        self.operator_policy: Policy | None = None
         self._bindings: dict[Identity, Binding] = {}
         #: Exchanges among the destinations, with the number of bindings to each.
         self.downstream: dict[Exchange, int] = {}
@@ -90,6 +93,11 @@ class Exchange:
                     raise precondition_failed(f"invalid type '{kind}' for arg '{argument}' in {self}")
                 return name
         return None
+
+    def obey(self, definition: Mapping[str, Json]) -> None:
+        """Take on what policies say; what the declaration said stands before it."""
+        by_policy = definition.get("alternate-exchange")
+        self.alternate = self._alternate() or (by_policy if isinstance(by_policy, str) else None)
 
     @property
     def cacheable(self) -> bool:

@@ -232,7 +232,7 @@ def parse(
             raise precondition_failed(f"invalid arg '{key}' for {place} of queue type {_MODULES[queue_type]}")
     if queue_type == "quorum":
         _check_quorum_flags(place, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
-    return _read(arguments, queue_type)
+    return read_settings(arguments, queue_type)
 
 
 def queue_type_of(arguments: Table) -> QueueType:
@@ -391,11 +391,16 @@ def _optional_int(arguments: Table, key: str) -> int | None:
     return _int(arguments, key) if key in arguments else None
 
 
+def _optional_time(arguments: Table, key: str) -> int | None:
+    """A policy may say any time; what is longer than an argument could be is as good as that."""
+    return min(_int(arguments, key), TEN_YEARS_MS) if key in arguments else None
+
+
 def _optional_string(arguments: Table, key: str) -> str | None:
     return str(arguments[key]) if key in arguments else None
 
 
-def _read(arguments: Table, queue_type: QueueType) -> QueueSettings:
+def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
     """Read arguments that have passed their checks."""
     quorum = queue_type == "quorum"
     overflow = Overflow(arguments.get("x-overflow", Overflow.DROP_HEAD.value))
@@ -410,8 +415,8 @@ def _read(arguments: Table, queue_type: QueueType) -> QueueSettings:
     highest = _optional_int(arguments, "x-max-priority")
     return QueueSettings(
         queue_type=queue_type,
-        message_ttl_ms=_optional_int(arguments, "x-message-ttl"),
-        expires_ms=_optional_int(arguments, "x-expires"),
+        message_ttl_ms=_optional_time(arguments, "x-message-ttl"),
+        expires_ms=_optional_time(arguments, "x-expires"),
         max_length=_optional_int(arguments, "x-max-length"),
         max_length_bytes=_optional_int(arguments, "x-max-length-bytes"),
         overflow=overflow,

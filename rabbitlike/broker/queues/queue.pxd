@@ -50,6 +50,8 @@ cdef class Queue(Pumped):
     cdef int64_t _delivery_limit
     cdef bint _rejects
     cdef bint _simple
+    cdef bint _had_ttl
+    cdef bint _in_order
     cdef bint _sparing
     cdef list _expiries
     cdef int64_t _expiry_at_ms
@@ -57,6 +59,7 @@ cdef class Queue(Pumped):
     cdef object _expiry_timer
     cdef object _expires_timer
 
+    @cython.locals(ttl_ms=int64_t)
     cpdef object apply(self, object settings)
     cpdef bint enqueue(self, Message message) except -1
     @cython.locals(expires_at_ms=int64_t)

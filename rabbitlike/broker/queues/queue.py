@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.ports import Applied, Owner, Pumped, Subscriber
+from rabbitlike.broker.ports import Owner, Pumped, Subscriber
 from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
@@ -26,6 +26,7 @@ from rabbitlike.protocol.errors import access_refused
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.vhost import Vhost
 
 #: An expiry heap is rebuilt when it holds this many more entries than messages that may still expire.
@@ -42,6 +43,8 @@ class Queue(Pumped):
         "_expiry_at_ms",
         "_expiry_count",
         "_expiry_timer",
+        "_had_ttl",
+        "_in_order",
         "_log",
         "_max_bytes",
         "_max_length",
@@ -105,8 +108,8 @@ class Queue(Pumped):
         #: Takes messages in, but hands none out.
         self.is_paused = False
         #: What holds for it beside its arguments.
-        self.policy: Applied | None = None
-        self.operator_policy: Applied | None = None
+        self.policy: Policy | None = None
+        self.operator_policy: Policy | None = None
         #: What the store has of it; None for a queue that nothing is stored of.
         self._log = log
         self._paging = Paging(self, vhost.broker)
@@ -133,6 +136,11 @@ class Queue(Pumped):
         self._expires_timer: Timer | None = None
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
+        self._ttl_ms = -1
+        #: Messages of the queue's TTL may be waiting, and will expire in the order they stand in: those that arrive
+        #: need no entry of their own. Not so when others, of another TTL or none, wait before them.
+        self._had_ttl = False
+        self._in_order = False
         self.counters = Counters(self.turn.now_ms)
         #: From publish to the first time it is handed out, and from being handed out to its ack.
         self.waiting = Timing()
@@ -143,13 +151,31 @@ class Queue(Pumped):
     def apply(self, settings: QueueSettings) -> None:
         """Take on settings; those that the hot path reads are kept as plain numbers, -1 for none."""
         self.settings = settings
-        self._ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
+        ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
+        if ttl_ms != self._ttl_ms:
+            self._in_order = self.ready.count == 0 and self.unacked_count == 0
+            self._had_ttl = self._had_ttl or ttl_ms >= 0
+            self._ttl_ms = ttl_ms
         self._max_length = -1 if settings.max_length is None else settings.max_length
         self._max_bytes = -1 if settings.max_length_bytes is None else settings.max_length_bytes
         self._rejects = settings.overflow is not Overflow.DROP_HEAD
         self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
         self._simple = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0
+
+    def change(self, settings: QueueSettings) -> None:
+        """Take on other settings while in use: limits hold at once, a lease begins anew.
+
+        parity: what waits already keeps the TTL it came with.
+        """
+        timeout_ms = self.settings.consumer_timeout_ms
+        self.apply(settings)
+        self.renew_lease()
+        if not self._rejects and self._over_limit():
+            self._trim()
+        if settings.consumer_timeout_ms != timeout_ms:
+            for consumer in self.consumers.all:
+                consumer.retime()
 
     @property
     def message_count(self) -> int:
@@ -441,7 +467,9 @@ class Queue(Pumped):
     def _remember_expiry(self, message: Message) -> None:
         """A ready message that will expire. With the queue's own TTL it does so in order, and its level's head
         tells."""
-        if self._ttl_ms < 0 or message.expires_at_ms != message.published_at_ms + self._ttl_ms:
+        if not self._in_order and self.ready.count == 1 and self.unacked_count == 0:
+            self._in_order = True
+        if not self._in_order or self._ttl_ms < 0 or message.expires_at_ms != message.published_at_ms + self._ttl_ms:
             if len(self._expiries) > 2 * self.ready.count + STALE_EXPIRIES:
                 # Most entries are of messages consumed long before they were due.
                 self._expiries = [
@@ -474,7 +502,7 @@ class Queue(Pumped):
                 self.ready.remove(message)
                 self._retire(message, Reason.EXPIRED)
         due_ms = expiries[0][0] if expiries else 0
-        if self._ttl_ms >= 0:
+        if self._had_ttl:
             head_ms = self._expire_heads(now_ms)
             due_ms = min(due_ms, head_ms) if due_ms and head_ms else due_ms or head_ms
         if due_ms:

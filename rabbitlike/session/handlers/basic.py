@@ -58,7 +58,6 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         prefetch_count=channel.prefetch_count,
         priority=consumer_priority(arguments, queue=name, vhost=channel.vhost.name),
         arguments=arguments,
-        timeout_ms=channel.timeout_of(queue),
     )
     queue.add_consumer(consumer, method.exclusive)
     channel.consumers[tag] = consumer

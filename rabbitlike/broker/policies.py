@@ -1,0 +1,262 @@
+"""Policies: settings by the name of a queue or exchange, changed while it is in use.
+
+parity: patterns are searched, not anchored; of those that match, the one of the highest priority is the object's
+policy, and beside it one operator policy. What a queue obeys is worked out when a policy or the queue comes, changes
+or goes, never when a message does.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
+
+from rabbitlike.broker.policy_keys import FOREIGN, OFFERED, OPERATOR_POLICY, POLICY, PolicyKind, join, merge, refusal
+from rabbitlike.broker.queues.arguments import QueueSettings, QueueType, read_settings
+from rabbitlike.broker.terms import Json, term
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.exchanges.exchange import Exchange
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.protocol.tables import Table
+
+log = logging.getLogger(__name__)
+
+ApplyTo = Literal["all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams"]
+Target = Literal["exchange", "classic", "quorum"]
+
+_APPLIES: Final[Mapping[str, frozenset[Target]]] = {
+    "all": frozenset(("exchange", "classic", "quorum")),
+    "exchanges": frozenset(("exchange",)),
+    "queues": frozenset(("classic", "quorum")),
+    "classic_queues": frozenset(("classic",)),
+    "quorum_queues": frozenset(("quorum",)),
+    "streams": frozenset(),
+}
+_KIND_NAMES: Final[Mapping[PolicyKind, str]] = {POLICY: "policy", OPERATOR_POLICY: "operator policy"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """One policy, checked. Made by `make_policy`."""
+
+    vhost: str
+    name: str
+    kind: PolicyKind
+    pattern: str
+    definition: dict[str, Json]
+    priority: int | float
+    apply_to: str
+    _search: re.Pattern[str] = field(repr=False)
+    _targets: frozenset[Target] = field(repr=False)
+
+    def is_for(self, target: Target, name: str) -> bool:
+        return target in self._targets and self._search.search(name) is not None
+
+    def view(self) -> dict[str, Json]:
+        """As the HTTP API and definitions show it."""
+        return {"vhost": self.vhost, "name": self.name, **self.value()}
+
+    def value(self) -> dict[str, Json]:
+        """The part that was said, as a parameter shows it."""
+        return {
+            "pattern": self.pattern,
+            "apply-to": self.apply_to,
+            "definition": self.definition,
+            "priority": self.priority,
+        }
+
+
+def make_policy(
+    vhost: str,
+    name: str,
+    kind: PolicyKind,
+    *,
+    pattern: Json,
+    definition: Json,
+    priority: Json = 0,
+    apply_to: Json = "all",
+) -> Policy:
+    """A policy, or a ValueError that says in RabbitMQ's words all that is wrong with it."""
+    # parity: told in the opposite order of checking
+    faults = [
+        refusal(definition, kind),
+        None
+        if apply_to in get_args(ApplyTo)
+        else f"apply-to '{apply_to if isinstance(apply_to, str) else term(apply_to)}' unrecognised; should be one of: "
+        "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'",
+        _pattern_fault(pattern),
+        None
+        if isinstance(priority, int | float) and not isinstance(priority, bool)
+        else f"priority should be a number, actually was {term(priority)}",
+    ]
+    if said := [fault for fault in faults if fault is not None]:
+        raise ValueError("Validation failed\n\n" + "".join(f"{fault}\n" for fault in said))
+    assert isinstance(pattern, str)
+    assert isinstance(definition, dict)
+    assert isinstance(apply_to, str)
+    assert isinstance(priority, int | float)
+    ordered = dict(sorted(definition.items()))
+    return Policy(
+        vhost, name, kind, pattern, ordered, priority, apply_to, re.compile(pattern), _targets(apply_to, definition)
+    )
+
+
+def _pattern_fault(pattern: Json) -> str | None:
+    if not isinstance(pattern, str):
+        return f"pattern should be a binary but was {term(pattern)}"
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        said, at = (error.msg, error.pos or 0) if isinstance(error, re.error) else (str(error), 0)
+        return f'pattern should be regular expression but is invalid: {{"{said}",{at}}}'
+    return None
+
+
+def _targets(apply_to: str, definition: Mapping[str, Json]) -> frozenset[Target]:
+    """What a policy could match at all."""
+    types: tuple[QueueType, ...] = get_args(QueueType)
+    foreign = {
+        queue_type
+        for queue_type in types
+        if not (FOREIGN[queue_type] - (OFFERED if apply_to == "classic_queues" else frozenset())).isdisjoint(definition)
+    }
+    return _APPLIES[apply_to] - foreign
+
+
+class Governed(Protocol):
+    """A queue or exchange: something policies may apply to."""
+
+    policy: Policy | None
+    operator_policy: Policy | None
+
+
+def effective_definition(governed: Governed) -> Mapping[str, Json]:
+    """What the policies of a queue or exchange say together; its arguments are another matter."""
+    return _merged(governed.policy, governed.operator_policy)
+
+
+def _merged(policy: Policy | None, operator_policy: Policy | None) -> Mapping[str, Json]:
+    if policy is None:
+        return {} if operator_policy is None else operator_policy.definition
+    return policy.definition if operator_policy is None else merge(policy.definition, operator_policy.definition)
+
+
+class Policies:
+    """The policies of one vhost, and what they come to for its queues and exchanges."""
+
+    __slots__ = ("_named", "_ranked", "_settings", "_vhost")
+
+    def __init__(self, vhost: Vhost) -> None:
+        self._vhost = vhost
+        self._named: dict[PolicyKind, dict[str, Policy]] = {POLICY: {}, OPERATOR_POLICY: {}}
+        #: The same, highest priority first.
+        self._ranked: dict[PolicyKind, list[Policy]] = {POLICY: [], OPERATOR_POLICY: []}
+        #: What queues without arguments obey, by type and policies: thousands are alike.
+        self._settings: dict[tuple[QueueType, Policy | None, Policy | None], QueueSettings] = {}
+
+    # Verbs
+
+    def set(self, policy: Policy) -> bool:
+        """Take a policy on, or another version of it, and apply it. Whether its name is new."""
+        is_new = self.restore(policy)
+        self._vhost.broker.topology.set_policy(policy)
+        self._apply()
+        log.info("set %s '%s' in vhost '%s'", _KIND_NAMES[policy.kind], policy.name, policy.vhost)
+        return is_new
+
+    def clear(self, kind: PolicyKind, name: str) -> bool:
+        """Whether there was such a policy; what it ruled obeys the next that matches, or its arguments alone."""
+        policy = self._named[kind].pop(name, None)
+        if policy is None:
+            return False
+        self._vhost.broker.topology.remove_policy(policy)
+        self._rank(kind)
+        self._apply()
+        log.info("cleared %s '%s' in vhost '%s'", _KIND_NAMES[kind], name, policy.vhost)
+        return True
+
+    def restore(self, policy: Policy) -> bool:
+        """A policy from before the restart: there is nothing yet that it could apply to."""
+        named = self._named[policy.kind]
+        is_new = policy.name not in named
+        named[policy.name] = policy
+        self._rank(policy.kind)
+        return is_new
+
+    def forget(self) -> None:
+        """The vhost is going."""
+        for policy in self:
+            self._vhost.broker.topology.remove_policy(policy)
+
+    def _rank(self, kind: PolicyKind) -> None:
+        # Of equal priority the older name stays first: arbitrary, but the same after a restart or an import.
+        self._ranked[kind] = sorted(self._named[kind].values(), key=lambda policy: (-policy.priority, policy.name))
+        self._settings.clear()
+
+    # Looking up
+
+    def get(self, kind: PolicyKind, name: str) -> Policy | None:
+        return self._named[kind].get(name)
+
+    def all(self, kind: PolicyKind) -> Iterable[Policy]:
+        """By name."""
+        return [policy for _, policy in sorted(self._named[kind].items())]
+
+    def __iter__(self) -> Iterator[Policy]:
+        for named in self._named.values():
+            yield from named.values()
+
+    def match(self, target: Target, name: str) -> tuple[Policy | None, Policy | None]:
+        """The policy and the operator policy of something of this name."""
+        return _first(self._ranked[POLICY], target, name), _first(self._ranked[OPERATOR_POLICY], target, name)
+
+    # Applying
+
+    def settings(
+        self, arguments: Table, queue_type: QueueType, policy: Policy | None, operator_policy: Policy | None
+    ) -> QueueSettings:
+        """What a queue of these arguments obeys under these policies."""
+        if policy is None and operator_policy is None:
+            return read_settings(arguments, queue_type)
+        if arguments:
+            return join(arguments, _merged(policy, operator_policy), queue_type)
+        key = (queue_type, policy, operator_policy)
+        found = self._settings.get(key)
+        if found is None:
+            found = self._settings[key] = join(arguments, _merged(policy, operator_policy), queue_type)
+        return found
+
+    def apply_to_exchange(self, exchange: Exchange) -> bool:
+        """Whether anything changed for it."""
+        matched = self.match("exchange", exchange.name)
+        if matched == (exchange.policy, exchange.operator_policy):
+            return False
+        exchange.policy, exchange.operator_policy = matched
+        exchange.obey(_merged(*matched))
+        return True
+
+    def _apply_to_queue(self, queue: Queue) -> None:
+        queue_type = queue.settings.queue_type
+        policy, operator_policy = self.match(queue_type, queue.name)
+        if policy is not queue.policy or operator_policy is not queue.operator_policy:
+            queue.policy, queue.operator_policy = policy, operator_policy
+            queue.change(self.settings(queue.arguments, queue_type, policy, operator_policy))
+
+    def _apply(self) -> None:
+        vhost = self._vhost
+        for exchange in vhost.exchanges.values():
+            if self.apply_to_exchange(exchange):
+                vhost.renew_routes()
+        for queue in list(vhost.queues.values()):
+            self._apply_to_queue(queue)
+
+
+def _first(ranked: list[Policy], target: Target, name: str) -> Policy | None:
+    for policy in ranked:
+        if policy.is_for(target, name):
+            return policy
+    return None

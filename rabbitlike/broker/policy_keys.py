@@ -1,0 +1,246 @@
+"""What a policy may say: every key with its check, who may set it and how it joins with what else is said.
+
+parity: keys, texts and rules are RabbitMQ's, of 3.x and 4.x together; keys about mirrors, members and other nodes are
+taken and mean nothing on one node. Pure: nothing here touches a queue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from rabbitlike.broker.queues.arguments import QueueSettings, read_settings
+from rabbitlike.broker.terms import Json, pairs, term
+from rabbitlike.protocol.tables import Table
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.arguments import QueueType
+
+#: Under these names policies are records, and parameters in definitions.
+PolicyKind = Literal["policy", "operator_policy"]
+POLICY: Final = "policy"
+OPERATOR_POLICY: Final = "operator_policy"
+
+#: Numbers beyond it mean the same and would not fit where the queue keeps them.
+LARGEST: Final = 1 << 62
+
+# A check says whether RabbitMQ takes the value.
+Check = Callable[[Json], bool]
+
+
+def _is_int(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _string(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _at_least(least: int, most: int | None = None) -> Check:
+    def check(value: Json) -> bool:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return False
+        return least <= value and (most is None or value <= most)
+
+    return check
+
+
+def _one_of(*words: Json) -> Check:
+    def check(value: Json) -> bool:
+        return not isinstance(value, bool) and value in words
+
+    return check
+
+
+def _max_age(value: Json) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\d+[YMDhms]", value) is not None
+
+
+def _any(_: Json) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: `refusal` is what is said behind the value that fails the check."""
+
+    check: Check
+    refusal: str
+    #: Whether an operator policy may have it, too.
+    operator: bool = False
+
+
+_NOT_NEGATIVE: Final = _at_least(0)
+_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
+
+KEYS: Final[Mapping[str, Key]] = {
+    "alternate-exchange": Key(_string, "is not a valid alternate exchange name"),
+    "consumer-disconnected-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer disconnected timeout"),
+    "consumer-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer timeout"),
+    "dead-letter-exchange": Key(_string, "is not a valid dead letter exchange name"),
+    "dead-letter-routing-key": Key(_string, "is not a valid dead letter routing key"),
+    "dead-letter-strategy": Key(_one_of("at-most-once", "at-least-once"), "is not a valid dead letter strategy"),
+    "delayed-retry-max": Key(
+        _at_least(1), "is not a valid delayed retry maximum delay. Must be a positive integer", operator=True
+    ),
+    "delayed-retry-min": Key(
+        _at_least(1), "is not a valid delayed retry minimum delay. Must be a positive integer", operator=True
+    ),
+    "delayed-retry-type": Key(
+        _one_of("all", "failed", "returned", "disabled"),
+        "is not a valid delayed retry type. Must be one of: all, failed, returned, disabled",
+        operator=True,
+    ),
+    "delivery-limit": Key(_is_int, "is not a valid delivery limit", operator=True),
+    "expires": Key(_at_least(1), "is not a valid queue expiry", operator=True),
+    "federation-upstream": Key(_string, "is not a valid federation upstream"),
+    "federation-upstream-pattern": Key(_string, "is not a valid federation upstream pattern"),
+    "federation-upstream-set": Key(_string, "is not a valid federation upstream set"),
+    "ha-mode": Key(_one_of("all", "exactly", "nodes"), "is not a valid ha-mode value"),
+    "ha-params": Key(_any, "is not a valid ha-params value"),
+    "ha-promote-on-failure": Key(_one_of("always", "when-synced"), "is not a valid ha-promote-on-failure value"),
+    "ha-promote-on-shutdown": Key(_one_of("always", "when-synced"), "is not a valid ha-promote-on-shutdown value"),
+    "ha-sync-batch-size": Key(_at_least(1), "is not a valid sync batch size"),
+    "ha-sync-mode": Key(_one_of("automatic", "manual"), "is not a valid ha-sync-mode value"),
+    "initial-cluster-size": Key(_NOT_NEGATIVE, "is not a valid cluster size"),
+    "max-age": Key(_max_age, "is not a valid max age"),
+    "max-in-memory-bytes": Key(_NOT_NEGATIVE, "is not a valid maximum memory in bytes", operator=True),
+    "max-in-memory-length": Key(_NOT_NEGATIVE, "is not a valid maximum memory in bytes", operator=True),
+    "max-length": Key(_NOT_NEGATIVE, "is not a valid maximum length", operator=True),
+    "max-length-bytes": Key(_NOT_NEGATIVE, "is not a valid maximum length in bytes", operator=True),
+    "member-placement-tag": Key(
+        lambda value: isinstance(value, str) and value != "",
+        "is not a valid member-placement-tag value. Must be a non-empty string",
+        operator=True,
+    ),
+    "message-ttl": Key(_NOT_NEGATIVE, "is not a valid message TTL", operator=True),
+    "overflow": Key(
+        _one_of("drop-head", "reject-publish", "reject-publish-dlx"), "is not a valid overflow value", operator=True
+    ),
+    "queue-leader-locator": Key(_one_of(*_LOCATORS), "is not a valid queue leader locator value"),
+    "queue-master-locator": Key(
+        _one_of("client-local", "min-masters", "random"), "invalid queue-master-locator value", operator=True
+    ),
+    "queue-mode": Key(_one_of("default", "lazy"), "is not a valid queue-mode value"),
+    "queue-version": Key(_one_of(1, 2), "is not a valid queue-version value", operator=True),
+    "stream-filter-size-bytes": Key(_at_least(16, 255), "is not a valid filter size. Valid range is 16-255"),
+    "stream-max-segment-size-bytes": Key(_at_least(0, 3_000_000_000), "is not a valid segment size"),
+    "target-group-size": Key(_at_least(1), "is not a valid qq target count value", operator=True),
+}
+
+_FEDERATION: Final = ("federation-upstream", "federation-upstream-set", "federation-upstream-pattern")
+_STREAM: Final = frozenset(("max-age", "stream-max-segment-size-bytes", "initial-cluster-size"))
+_QUORUM: Final = frozenset(("max-in-memory-length", "max-in-memory-bytes", "target-group-size"))
+_MIRRORS: Final = frozenset(key for key in KEYS if key.startswith("ha-")) - {"ha-sync-batch-size"}
+
+#: parity: a policy that says anything a queue's type does not know is not for that queue, whatever else it says.
+FOREIGN: Final[Mapping[QueueType, frozenset[str]]] = {
+    "classic": _STREAM | _QUORUM | {"delivery-limit", "dead-letter-strategy"},
+    "quorum": _STREAM | _MIRRORS | {"queue-mode", "queue-master-locator"},
+}
+#: What classic queues obey here and not in RabbitMQ: a policy must name them (`classic_queues`) to mean them.
+OFFERED: Final = frozenset(("delivery-limit",))
+
+
+def refusal(definition: Json, kind: PolicyKind) -> str | None:
+    """Why a definition is refused, in RabbitMQ's words; None when it is not."""
+    if not isinstance(definition, dict):
+        return f"definition must be a dictionary: {term(definition)}"
+    if not definition:
+        return "no policy provided"
+    known = {name: key for name, key in KEYS.items() if kind == POLICY or key.operator}
+    # parity: by name, and what is wrong goes before what is unknown
+    for name in sorted(definition):
+        if name in known and not known[name].check(definition[name]):
+            return f"{term(definition[name])} {known[name].refusal}"
+    if sum(key in definition for key in _FEDERATION) > 1:
+        return "cannot specify federation-upstream, federation-upstream-set or federation-upstream-pattern together"
+    if mirrors := _mirrors_refusal(definition):
+        return mirrors
+    unknown = {name: definition[name] for name in sorted(definition) if name not in known}
+    return f"{pairs(unknown)} are not recognised policy settings" if unknown else None
+
+
+def _mirrors_refusal(definition: dict[str, Json]) -> str | None:
+    mode = definition.get("ha-mode")
+    params = definition.get("ha-params")
+    if mode is None:
+        if not _MIRRORS.isdisjoint(definition):
+            return "ha-mode must be specified to specify ha-params, ha-sync-mode or ha-promote-on-shutdown"
+    elif mode == "all" and "ha-params" in definition:
+        return f'ha-mode="all" does not take parameters, got {term(params)}'
+    elif mode == "exactly" and not _at_least(1)(params):
+        return f'ha-mode="exactly" takes an integer, {_given(definition)}'
+    elif mode == "nodes" and not (isinstance(params, list) and params and all(map(_string, params))):
+        return f'ha-mode="nodes" takes a list, {_given(definition)}'
+    return None
+
+
+def _given(definition: dict[str, Json]) -> str:
+    return f"{term(definition['ha-params'])} given" if "ha-params" in definition else "none given"
+
+
+# Joining
+
+_LESSER: Final = frozenset(
+    (
+        "expires",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "max-length",
+        "max-length-bytes",
+        "message-ttl",
+        "delayed-retry-max",
+        "delayed-retry-min",
+    )
+)
+
+
+def merge(definition: Mapping[str, Json], operator: Mapping[str, Json]) -> dict[str, Json]:
+    """A policy's definition with an operator's over it."""
+    merged = {**definition, **operator}
+    for key in definition.keys() & operator.keys():
+        merged[key] = _stricter(key, definition[key], operator[key])
+    return dict(sorted(merged.items()))
+
+
+def _stricter(key: str, value: Json, operators: Json) -> Json:
+    if not isinstance(value, int) or not isinstance(operators, int):
+        return operators
+    if key in _LESSER:
+        return min(value, operators)
+    if key == "delivery-limit":
+        return lower_limit(value, operators)
+    return max(value, operators) if key == "target-group-size" else operators
+
+
+def lower_limit(one: int, other: int) -> int:
+    """Of two delivery limits the stricter; below zero means none."""
+    return max(one, other) if one < 0 or other < 0 else min(one, other)
+
+
+# What a queue obeys, of all it could: which of argument and policy wins where both speak.
+_LOWER_WINS: Final = ("expires", "max-length", "max-length-bytes", "message-ttl", "consumer-timeout")
+_ARGUMENT_WINS: Final = ("dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "overflow")
+
+
+def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType) -> QueueSettings:
+    """What a queue of these arguments obeys under this definition."""
+    joined = arguments.copy()
+    for key in _LOWER_WINS:
+        limit = definition.get(key)
+        if isinstance(limit, int):
+            argument = arguments.get(f"x-{key}")
+            joined[f"x-{key}"] = min(limit, argument if isinstance(argument, int) else LARGEST, LARGEST)
+    for key in _ARGUMENT_WINS:
+        word = definition.get(key)
+        # parity: quorum queues take the policy's overflow over the argument's
+        if isinstance(word, str) and (f"x-{key}" not in arguments or (key == "overflow" and queue_type == "quorum")):
+            joined[f"x-{key}"] = word
+    limit = definition.get("delivery-limit")
+    if isinstance(limit, int):
+        argument = arguments.get("x-delivery-limit")
+        joined["x-delivery-limit"] = min(lower_limit(limit, argument) if isinstance(argument, int) else limit, LARGEST)
+    return read_settings(joined, queue_type)
