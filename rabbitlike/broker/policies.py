@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.clock import Timer
     from rabbitlike.protocol.tables import Table
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ _APPLIES: Final[Mapping[str, frozenset[Target]]] = {
     "quorum_queues": frozenset(("quorum",)),
     "streams": frozenset(),
 }
+#: Queues that hear of a change in one turn: about a millisecond's work.
+SLICE: Final = 200
 _KIND_NAMES: Final[Mapping[PolicyKind, str]] = {POLICY: "policy", OPERATOR_POLICY: "operator policy"}
 
 
@@ -148,7 +151,7 @@ def _merged(policy: Policy | None, operator_policy: Policy | None) -> Mapping[st
 class Policies:
     """The policies of one vhost, and what they come to for its queues and exchanges."""
 
-    __slots__ = ("_named", "_ranked", "_settings", "_vhost")
+    __slots__ = ("_behind", "_named", "_ranked", "_settings", "_timer", "_vhost")
 
     def __init__(self, vhost: Vhost) -> None:
         self._vhost = vhost
@@ -157,6 +160,9 @@ class Policies:
         self._ranked: dict[PolicyKind, list[Policy]] = {POLICY: [], OPERATOR_POLICY: []}
         #: What queues without arguments obey, by type and policies: thousands are alike.
         self._settings: dict[tuple[QueueType, Policy | None, Policy | None], QueueSettings] = {}
+        #: Queues that have not heard of the last change yet, and when they will.
+        self._behind: list[Queue] = []
+        self._timer: Timer | None = None
 
     # Verbs
 
@@ -164,7 +170,6 @@ class Policies:
         """Take a policy on, or another version of it, and apply it. Whether its name is new."""
         is_new = self.restore(policy)
         self._vhost.broker.topology.set_policy(policy)
-        self._apply()
         log.info("set %s '%s' in vhost '%s'", _KIND_NAMES[policy.kind], policy.name, policy.vhost)
         return is_new
 
@@ -180,15 +185,17 @@ class Policies:
         return True
 
     def restore(self, policy: Policy) -> bool:
-        """A policy from before the restart: there is nothing yet that it could apply to."""
+        """The same for a policy from before the restart, which is stored already."""
         named = self._named[policy.kind]
         is_new = policy.name not in named
         named[policy.name] = policy
         self._rank(policy.kind)
+        self._apply()
         return is_new
 
     def forget(self) -> None:
         """The vhost is going."""
+        self._behind.clear()
         for policy in self:
             self._vhost.broker.topology.remove_policy(policy)
 
@@ -251,8 +258,26 @@ class Policies:
         for exchange in vhost.exchanges.values():
             if self.apply_to_exchange(exchange):
                 vhost.renew_routes()
-        for queue in list(vhost.queues.values()):
-            self._apply_to_queue(queue)
+        # Newest last, so that they are taken from the end in the order they were declared.
+        self._behind = list(reversed(vhost.queues.values()))
+        self.catch_up()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are queues left that have not heard of the last change."""
+        return bool(self._behind)
+
+    def catch_up(self) -> None:
+        """Tell the next slice of queues; a turn that told ten thousand would keep all clients waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for _ in range(min(SLICE, len(self._behind))):
+            queue = self._behind.pop()
+            if not queue.deleted:
+                self._apply_to_queue(queue)
+        if self._behind:
+            self._timer = self._vhost.broker.turn.at(0, self.catch_up)
 
 
 def _first(ranked: list[Policy], target: Target, name: str) -> Policy | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Destination
     from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.terms import Json
     from rabbitlike.protocol.properties import Properties
 
 
@@ -31,6 +32,9 @@ class DefaultExchange(Exchange):
     def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
         queue = self._queues.get(routing_key)
         return () if queue is None else (queue,)
+
+    def obey(self, definition: Mapping[str, Json]) -> None:
+        """parity: it may have a policy, but no alternate: it leads to queues alone."""
 
     def _index(self, binding: Binding) -> None:
         raise AssertionError("nothing can be bound to the default exchange")

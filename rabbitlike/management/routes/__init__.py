@@ -5,7 +5,7 @@ from typing import Final
 from fastapi import APIRouter
 
 import rabbitlike.management.paths  # noqa: F401 - what the routes' paths are written in
-from rabbitlike.management.routes import liveness, whoami
+from rabbitlike.management.routes import liveness, policies, whoami
 
 #: In the order they are tried.
-ROUTERS: Final[tuple[APIRouter, ...]] = (liveness.router, whoami.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (liveness.router, policies.router, whoami.router)
