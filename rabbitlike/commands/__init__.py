@@ -10,7 +10,21 @@ from typing import Final
 
 import typer
 
-from rabbitlike.commands import accounts, call, declaring, listing, policies, queues, showing, status
+from rabbitlike.commands import (
+    accounts,
+    call,
+    declaring,
+    definitions,
+    getting,
+    listing,
+    local,
+    policies,
+    publishing,
+    queues,
+    showing,
+    status,
+    top,
+)
 from rabbitlike.commands.faults import Fault
 
 __all__ = ["Fault", "add_commands"]
@@ -35,10 +49,15 @@ def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> Non
         ("users", accounts.users, RIGHTS),
         ("permissions", accounts.permissions, RIGHTS),
         ("policies", policies.group, RIGHTS),
+        ("definitions", definitions.group, RIGHTS),
     )
     for name, group, panel in groups:
         call.add_shared_options(group)
         root.add_typer(group, name=name, rich_help_panel=panel)
     declaring.add_commands(root, THINGS)
     queues.add_commands(root, THINGS)
+    publishing.add_commands(root, MESSAGES)
+    getting.add_commands(root, MESSAGES)
     status.add_commands(root, HEALTH)
+    top.add_commands(root, HEALTH)
+    local.add_commands(root, RIGHTS)

@@ -151,14 +151,20 @@ class Api:
 
     @contextmanager
     def stream(
-        self, method: str, names: tuple[str, ...], *, content: Iterable[bytes] | None = None, endless: bool = False
+        self,
+        method: str,
+        names: tuple[str, ...],
+        *,
+        content: Iterable[bytes] | None = None,
+        length: int = 0,
+        endless: bool = False,
     ) -> Iterator["httpx.Response"]:
         """A request whose body, or whose answer, comes bit by bit; an endless one may be silent for as long as it
         likes."""
         import httpx
 
         timeout = httpx.Timeout(TIMEOUT_S, read=None) if endless else TIMEOUT_S
-        headers = {} if content is None else {"content-type": "application/json"}
+        headers = {} if content is None else {"content-type": "application/json", "content-length": str(length)}
         url = self.address.url + path_of(names)
         with (
             self.reaching(),

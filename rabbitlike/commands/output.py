@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 NOTHING: Final = "-"
+#: Columns of text are not made narrower than this, however many there are.
+LEAST_WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class Output:
 
     def table(self, rows: Sequence[View], shown: Sequence[Column], *, empty: str, title: str = "") -> None:
         if self.is_plain:
+            if title:
+                self.line(title)
             self._plain_table(rows, shown)
         elif not rows:
             self.remark(empty)
@@ -143,15 +147,25 @@ def make_table(rows: Iterable[View], shown: Sequence[Column], *, title: str = ""
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     rows = list(rows)
     for at, column in enumerate(shown):
         values = [value_at(row, column.path) for row in rows]
         is_number = any(_is_number(value) for value in values)
+        longest = max((len(str(value)) for value in values), default=0)
         made.add_column(
             column.title.replace("_", " "),
             justify="right" if is_number else "left",
             no_wrap=is_number,
+            min_width=None if is_number else min(longest, LEAST_WIDTH),
             overflow="fold",
             header_style="bold cyan",
             style="bold" if at == 0 else "",

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from rabbitlike.commands.api import View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.faults import Fault
 from rabbitlike.commands.listing import list_command, named
@@ -17,15 +16,12 @@ connections = typer.Typer(help="List and close connections.", no_args_is_help=Tr
 @broker_command(purge, "queue")
 def purge_queue(call: Call, name: QueueName) -> None:
     """Delete all messages of a queue that are not with a consumer."""
-    before: View = call.api.get("queues", call.vhost, name)
     call.api.delete("queues", call.vhost, name, "contents")
-    count = before.get("messages_ready", 0)
     call.output.done(
-        f"queue '{name}' purged{call.in_vhost}: {count:,} messages deleted",
+        f"queue '{name}' purged{call.in_vhost}",
         kind="queue",
         name=name,
         vhost=call.vhost,
-        messages=count,
         outcome="purged",
     )
 

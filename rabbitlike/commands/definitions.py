@@ -1,0 +1,93 @@
+"""`definitions`: everything that is declared, as one JSON file, out of a broker and into one."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from rabbitlike.commands.api import View
+from rabbitlike.commands.call import Call, broker_command
+from rabbitlike.commands.faults import Fault
+from rabbitlike.commands.progress import transferring
+from rabbitlike.commands.values import read_file
+
+group = typer.Typer(help="Export and import what is declared.", no_args_is_help=True)
+
+KINDS: Final = (
+    "vhosts",
+    "users",
+    "permissions",
+    "topic_permissions",
+    "parameters",
+    "global_parameters",
+    "policies",
+    "queues",
+    "exchanges",
+    "bindings",
+)
+LOT: Final = 65_536
+
+
+@broker_command(group, "export")
+def export(
+    call: Call,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="None, or -: standard output.")] = "-",
+) -> None:
+    """Write all definitions to a file; with --vhost, those of one virtual host."""
+    path = ("definitions",) if call.asked_vhost is None else ("definitions", call.asked_vhost)
+    with call.api.stream("GET", path) as answer:
+        length = answer.headers.get("content-length")
+        with transferring("exporting", int(length) if length else None) as moved:
+            octets = b"".join(_told(answer.iter_bytes(LOT), moved))
+    definitions: View = _read(octets, call.api.address.url)
+    text = json.dumps(definitions, indent=2, ensure_ascii=False) + "\n"
+    if file == "-":
+        call.output.write(text)
+        return
+    try:
+        Path(file).write_text(text)
+    except OSError as error:
+        raise Fault(f"cannot write {file}: {error.strerror}") from None
+    call.output.done(f"{file}: {_summary(definitions)}", file=file, **_counts(definitions))
+
+
+@broker_command(group, "import")
+def load(
+    call: Call, file: Annotated[str, typer.Argument(metavar="FILE", help="- is standard input.", show_default=False)]
+) -> None:
+    """Declare all that a file defines; with --vhost, into that virtual host. What is there already stays."""
+    octets = read_file(file)
+    definitions = _read(octets, file)
+    path = ("definitions",) if call.asked_vhost is None else ("definitions", call.asked_vhost)
+    with transferring("importing", len(octets)) as moved:
+        lots = (octets[at : at + LOT] for at in range(0, len(octets), LOT))
+        with call.api.stream("POST", path, content=_told(lots, moved), length=len(octets)):
+            pass
+    call.output.done(f"imported {_summary(definitions)}", outcome="imported", **_counts(definitions))
+
+
+def _told(lots: Iterator[bytes], moved: Callable[[int], None]) -> Iterator[bytes]:
+    for lot in lots:
+        yield lot
+        moved(len(lot))
+
+
+def _read(octets: bytes, source: str) -> View:
+    try:
+        found = json.loads(octets)
+    except ValueError as error:
+        raise Fault(f"{source} holds no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Fault(f"{source} holds no definitions: they are a JSON object")
+    return found
+
+
+def _counts(definitions: View) -> dict[str, int]:
+    return {kind: len(definitions[kind]) for kind in KINDS if definitions.get(kind)}
+
+
+def _summary(definitions: View) -> str:
+    counts = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in _counts(definitions).items()]
+    return ", ".join(counts) or "nothing"

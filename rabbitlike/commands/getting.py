@@ -1,0 +1,79 @@
+"""`get`: takes messages from a queue, and puts them back unless told otherwise. To look only, `peek`."""
+
+import base64
+import enum
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from rabbitlike.commands.api import View
+from rabbitlike.commands.call import Call, broker_command
+from rabbitlike.commands.listing import worth_showing
+from rabbitlike.commands.names import QueueName
+from rabbitlike.commands.output import columns
+
+
+class AckMode(enum.StrEnum):
+    """What becomes of the messages."""
+
+    ACK_REQUEUE_TRUE = "ack_requeue_true"
+    ACK_REQUEUE_FALSE = "ack_requeue_false"
+    REJECT_REQUEUE_TRUE = "reject_requeue_true"
+    REJECT_REQUEUE_FALSE = "reject_requeue_false"
+
+
+Raw = Annotated[bool, typer.Option("--raw", help="Only the bodies, as they are, a line break behind each.")]
+Truncate = Annotated[
+    int | None, typer.Option("--truncate", help="Show no more than so many bytes of a body.", min=1, metavar="BYTES")
+]
+
+SHOWN: Final = columns(
+    "exchange routing_key redelivered properties.delivery_mode=mode properties.priority=priority "
+    "properties.content_type=content_type properties.headers=headers payload_bytes=size payload message_count=left"
+)
+
+
+def get(
+    call: Call,
+    queue: QueueName,
+    count: Annotated[int, typer.Option("--count", "-n", help="Most messages to get.", min=1)] = 1,
+    ack_mode: Annotated[
+        AckMode, typer.Option("--ack-mode", help="Put back, remove (ack), or reject them: to dead letters.")
+    ] = AckMode.ACK_REQUEUE_TRUE,
+    ack: Annotated[bool, typer.Option("--ack", help="Short for --ack-mode ack_requeue_false.")] = False,
+    raw: Raw = False,
+    truncate: Truncate = None,
+) -> None:
+    """Get messages from a queue. They are put back, marked as redelivered, unless --ack is given."""
+    mode = AckMode.ACK_REQUEUE_FALSE if ack else ack_mode
+    body: View = {"count": count, "ackmode": mode.value, "encoding": "auto"}
+    if truncate is not None:
+        body["truncate"] = truncate
+    messages = call.api.post("queues", call.vhost, queue, "get", body=body)
+    tell(call, messages, "no messages" if count > 1 else "no message", raw=raw)
+
+
+def tell(call: Call, messages: list[View], empty: str, *, raw: bool) -> None:
+    """Messages as a table, as JSON, or their bodies alone."""
+    if raw:
+        for message in messages:
+            write_body(message)
+    elif call.output.as_json:
+        call.output.json(messages)
+    else:
+        shown = SHOWN if call.output.is_plain else worth_showing(SHOWN, messages)
+        call.output.table(messages, shown, empty=empty)
+
+
+def write_body(message: View) -> None:
+    """The octets of a body, and a line break."""
+    payload = str(message["payload"])
+    octets = base64.b64decode(payload) if message.get("payload_encoding") == "base64" else payload.encode()
+    sys.stdout.flush()
+    sys.stdout.buffer.write(octets + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def add_commands(root: typer.Typer, panel: str) -> None:
+    broker_command(root, "get", panel=panel)(get)
