@@ -11,6 +11,7 @@ import binascii
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -24,7 +25,7 @@ from rabbitlike.management.errors import ApiError, not_authorised, not_found
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from rabbitlike.broker.permissions import Access, Resource
+    from rabbitlike.broker.access import Permit, PermitTopic
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
 
@@ -71,21 +72,24 @@ class Caller:
         """parity: whether lists of queues, exchanges and bindings show those of this vhost."""
         return self.has(ADMINISTRATOR) or self.context.broker.permissions.get(self.user.name, vhost) is not None
 
-    def vhost(self, name: str) -> Vhost:
-        """The vhost, for working in it: 404 when there is none, 401 without a permission there.
+    def vhost(self, name: str, missing: str = "") -> Vhost:
+        """The vhost, for working in it: 404 (for this reason) when there is none, 401 without a permission there.
 
         parity: an administrator may look without one; what it may do is then a matter of permissions, as over AMQP.
         """
         vhost = self.context.broker.vhosts.get(name)
         if vhost is None:
-            raise not_found()
+            raise not_found(missing)
         if not self.may_list(name):
             raise not_authorised("User not authorised to access virtual host")
         return vhost
 
-    def permit(self, access: Access, resource: Resource, vhost: str, name: str) -> None:
-        """403 as over AMQP unless the user has this access to the exchange or queue."""
-        self.context.broker.permissions.check(self.user.name, vhost, access, resource, name)
+    def permit_in(self, vhost: Vhost) -> Permit:
+        """What raises 403, as over AMQP, unless the user has an access to an exchange or queue of this vhost."""
+        return partial(self.context.broker.permissions.check, self.user.name, vhost.name)
+
+    def permit_topic_in(self, vhost: Vhost) -> PermitTopic:
+        return partial(self.context.broker.permissions.check_topic, self.user.name, vhost.name)
 
 
 def _credentials(headers: Headers) -> tuple[str, str] | None:
@@ -100,7 +104,7 @@ def _credentials(headers: Headers) -> tuple[str, str] | None:
 
 
 def _refused(reason: str) -> ApiError:
-    return ApiError(401, "not_authorised", reason, _ASK)
+    return ApiError(401, "not_authorized", reason, _ASK)  # parity: with a z here, with an s elsewhere
 
 
 def login(scope: Scope, context: Context) -> Caller:
@@ -128,7 +132,7 @@ def login(scope: Scope, context: Context) -> Caller:
         raise _refused("Login failed")
     if user.name in context.settings.loopback_users and not is_loopback(host):
         failures.add(host, name)
-        raise _refused("User can only log in via localhost")
+        raise not_authorised("User can only log in via localhost")
     failures.forgive(host, name)
     known["caller"] = Caller(user, context)
     return Caller(user, context)

@@ -22,6 +22,7 @@ ACCESS_REFUSED: Final = 403
 NOT_FOUND: Final = 404
 METHOD_NOT_ALLOWED: Final = 405
 NOT_ALLOWED: Final = 530
+ERLANG_LINE: Final = 80
 
 
 class ApiError(Exception):
@@ -61,7 +62,7 @@ def refused(error: AmqpError) -> ApiError:
     if error.code == NOT_FOUND:
         return not_found(error.text)
     if error.code in (ACCESS_REFUSED, NOT_ALLOWED):
-        return not_authorised(error.text)
+        return not_authorised("Access refused.")
     return bad_request(error.text)
 
 
@@ -82,9 +83,15 @@ def _of_validation(error: RequestValidationError) -> ApiError:
         return bad_request("not_json")
     missing = [str(each["loc"][-1]) for each in faults if each["type"] == "missing" and each["loc"][0] == "body"]
     if missing:
-        return bad_request("[" + ",".join(f"{{key_missing,{name}}}" for name in missing) + "]")
+        return bad_request(_erlang_list([f"{{key_missing,{name}}}" for name in missing]))
     said = str(fault["msg"]).removeprefix("Value error, ")
     return bad_request(f"{where}: {said}" if where else said)
+
+
+def _erlang_list(parts: list[str]) -> str:
+    """parity: as Erlang prints it, on one line if that is short enough."""
+    line = f"[{','.join(parts)}]"
+    return line if len(line) <= ERLANG_LINE else "[" + ",\n ".join(parts) + "]"
 
 
 def install(api: FastAPI, allowed: Callable[[str], str]) -> None:

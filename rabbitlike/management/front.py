@@ -36,6 +36,9 @@ _EVERY_ANSWER: Final = {
     "x-content-type-options": "nosniff",
 }
 
+#: In the order they are told. parity
+_METHODS: Final = ("HEAD", "GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
+
 #: Raises ApiError unless the request's login is right.
 Login = Callable[["Scope"], object]
 
@@ -173,4 +176,5 @@ def allowed_methods(routers: Iterable[APIRouter], path: str) -> str:
                 found |= getattr(route, "methods", None) or set()
     if not found:
         return ""
-    return ", ".join(sorted(found | {"OPTIONS"} | ({"HEAD"} if "GET" in found else set())))
+    found |= {"OPTIONS"} | ({"HEAD"} if "GET" in found else set())
+    return ", ".join(method for method in _METHODS if method in found)

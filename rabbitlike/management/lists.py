@@ -127,6 +127,11 @@ async def _shown(items: Iterable[T], show: Callable[[T], View], slices: Slices) 
         await slices.breathe()
 
 
+async def written(items: Sequence[T], show: Callable[[T], View]) -> Response:
+    """These items as they are, in slices."""
+    return await _Body(items, show, None, (b"[", b"]")).respond(Slices())
+
+
 def one(request: Request, view: View, status: int = 200) -> Response:
     """A single object, cut to the columns that are asked for."""
     return Reply(_pick(view, columns_of(request)), status)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
+from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, routing_key_of
@@ -27,7 +28,6 @@ from rabbitlike.protocol.properties import Properties
 from rabbitlike.session import views
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.consumer import Consumer
-from rabbitlike.session.copies import take_copies
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
 from rabbitlike.session.timeout import AckTimeout

@@ -89,7 +89,7 @@ async def test_what_is_not_there(api: Api) -> None:
 async def test_a_method_that_is_not_there(things: Api) -> None:
     answer = await things.delete("/api/things/%2F/q")
     assert answer.status_code == 405
-    assert answer.headers["allow"] == "GET, HEAD, OPTIONS, PUT"
+    assert answer.headers["allow"] == "HEAD, GET, PUT, OPTIONS"
     assert answer.json()["error"] == "method_not_allowed"
 
 
@@ -101,7 +101,7 @@ async def test_head_is_get_without_the_body(api: Api) -> None:
 
 async def test_options_need_no_login(api: Api, things: Api) -> None:
     answer = await things.stranger().options("/api/things/%2F/q")
-    assert (answer.status_code, answer.headers["allow"]) == (200, "GET, HEAD, OPTIONS, PUT")
+    assert (answer.status_code, answer.headers["allow"]) == (200, "HEAD, GET, PUT, OPTIONS")
     assert (await api.stranger().options("/api/nothing")).status_code == 404
 
 
@@ -173,7 +173,7 @@ async def test_strangers_bodies_are_not_read(things: Api) -> None:
     ("how", "status", "error", "reason"),
     [
         ("missing", 404, "not_found", "no queue 'q' in vhost '/'"),
-        ("refused", 401, "not_authorised", "configure access refused"),
+        ("refused", 401, "not_authorised", "Access refused."),
         ("unequal", 400, "bad_request", "inequivalent arg"),
         ("bug", 500, "internal_error", "an unexpected error, for details see the broker log"),
     ],

@@ -6,16 +6,14 @@ Names that start with `amq.rabbitmq.reply-to` stand for a consumer of direct rep
 
 from __future__ import annotations
 
-from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any, cast
 
 from pamqp import commands
 
-from rabbitlike.broker.queues.arguments import check_server_named, dead_letter_exchange
-from rabbitlike.broker.vhost import RESERVED, SERVER_NAMED, plain_name
+from rabbitlike.broker import access
+from rabbitlike.broker.vhost import plain_name
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import not_found
-from rabbitlike.session.handlers.exchange import check_binding_access
 from rabbitlike.session.reply import DIRECT_REPLY
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
     arguments = cast("Table", method.arguments)
     # parity: passive asks for no permission.
     if not method.passive:
-        _check_declare_access(channel, name, arguments)
+        access.declare_queue(channel.permit, channel.vhost, name, arguments)
     queue = channel.vhost.declare_queue(
         name,
         passive=method.passive,
@@ -59,23 +57,6 @@ def _declare_ok(
         )
 
 
-def _check_declare_access(channel: Channel, name: str, arguments: Table) -> None:
-    """Configure the queue; who sends its dead letters on also reads from it and writes to where they go."""
-    if not name:
-        check_server_named(arguments)
-        # The name is given later: no expression can tell one random name from the next.
-        name = SERVER_NAMED + token_urlsafe(16)
-    elif name.startswith(RESERVED):
-        return  # parity: a reserved name is refused as such, permitted or not
-    channel.permit("configure", "queue", name)
-    vhost = channel.vhost
-    if name not in vhost.queues:
-        dead_letters = dead_letter_exchange(arguments, queue=name, vhost=vhost.name)
-        if dead_letters is not None:
-            channel.permit("read", "queue", name)
-            channel.permit("write", "exchange", dead_letters)
-
-
 def _declare_reply_to(channel: Channel, name: str) -> None:
     """Answers whether somebody still waits for replies under this name, 404 if not, whatever else the declare says."""
     if name != DIRECT_REPLY and channel.connection.broker.reply_consumer(name) is None:
@@ -85,8 +66,8 @@ def _declare_reply_to(channel: Channel, name: str) -> None:
 def bind(channel: Channel, method: commands.Queue.Bind) -> None:
     name, key = _binding_end(channel, method)
     source = plain_name(method.exchange)
-    check_binding_access(channel, source, "queue", name, key)
     vhost = channel.vhost
+    access.bind(channel.permit, channel.connection.permit_topic, vhost, source, "queue", name, key)
     vhost.exchange(source)  # parity: when both ends are missing, the source is the one named
     vhost.bind(source, vhost.queue(name, channel.connection), key, cast("Table", method.arguments))
     if not method.nowait:
@@ -96,8 +77,8 @@ def bind(channel: Channel, method: commands.Queue.Bind) -> None:
 def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
     name, key = _binding_end(channel, method)
     source = plain_name(method.exchange)
-    check_binding_access(channel, source, "queue", name, key)
     vhost = channel.vhost
+    access.bind(channel.permit, channel.connection.permit_topic, vhost, source, "queue", name, key)
     queue = vhost.queue(name, channel.connection) if name in vhost.queues else None
     vhost.unbind(source, queue, key, cast("Table", method.arguments))
     channel.send(methods.make(commands.Queue.UnbindOk))

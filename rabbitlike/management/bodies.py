@@ -1,0 +1,72 @@
+"""What bodies are made of: flags, numbers and tables as RabbitMQ's HTTP API takes them, some of them from texts too."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
+
+from rabbitlike.management.errors import bad_request
+from rabbitlike.protocol import tables
+from rabbitlike.protocol.errors import AmqpError
+from rabbitlike.protocol.tables import Table
+
+MAX_NAME: int = 255
+
+
+class Body(BaseModel):
+    """A body: what it holds beyond its fields means nothing. parity"""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise bad_request(["not_boolean", value])
+
+
+def _number(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 20:
+        return int(value)
+    raise bad_request(["not_integer", value])
+
+
+def _table(value: object) -> object:
+    # Clients whose language has one word for both send an empty array for an empty table.
+    if value is None or value == []:
+        return {}
+    if not isinstance(value, dict):
+        raise bad_request("arguments: expected an object")
+    return value
+
+
+Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
+Number: TypeAlias = Annotated[int, BeforeValidator(_number)]
+Arguments: TypeAlias = Annotated[dict[str, JsonValue], BeforeValidator(_table)]
+
+
+def to_table(values: dict[str, JsonValue]) -> Table:
+    """A JSON object as a field table; a bad request when it holds what AMQP has no form for."""
+    try:
+        octets = tables.encode(values)  # type: ignore[arg-type]
+        # Through the octets, so that it is just what a client would have sent.
+        return tables.decode(octets)[0]
+    except (ValueError, OverflowError, RecursionError, AmqpError) as problem:
+        raise bad_request(f"arguments: {problem}") from None
+
+
+def checked_name(name: str, what: str) -> str:
+    """A name that AMQP can carry."""
+    if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME:
+        raise bad_request(f"{what} name is longer than {MAX_NAME} octets")
+    return name
+
+
+def exchange_name(name: str) -> str:
+    """parity: the default exchange, which has no name, is called amq.default in paths."""
+    return "" if name == "amq.default" else checked_name(name, "exchange")

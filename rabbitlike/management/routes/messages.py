@@ -1,0 +1,327 @@
+"""Messages: publishing, getting, and beyond RabbitMQ: looking without touching, deleting and moving single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BeforeValidator, Field, JsonValue
+
+from rabbitlike.broker.message import exchange_of, routing_key_of
+from rabbitlike.broker.publishing import Publisher
+from rabbitlike.broker.queues import browse
+from rabbitlike.broker.views import text
+from rabbitlike.management import lists
+from rabbitlike.management.auth import Caller, Member
+from rabbitlike.management.bodies import Body, Number, checked_name, exchange_name
+from rabbitlike.management.context import Here
+from rabbitlike.management.errors import ApiError, bad_request, closed, not_found
+from rabbitlike.management.messages import (
+    Filter,
+    filter_from,
+    filter_of,
+    message_view,
+    payload_view,
+    properties_view,
+    to_payload,
+    to_properties,
+)
+from rabbitlike.management.turns import stored, turn
+from rabbitlike.protocol.errors import AmqpError, resource_locked
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.exchanges import Exchange
+    from rabbitlike.broker.message import Message
+    from rabbitlike.broker.queues.queue import Queue
+
+router = APIRouter(prefix="/api", tags=["messages"])
+
+#: One answer holds no more octets of messages than this, however many are asked for (but always one message).
+MAX_PAYLOADS: Final = 20 * 1024 * 1024
+#: One request looks at no more messages than this, and says where it stopped.
+MAX_SCANNED: Final = 10_000
+MAX_MOVED: Final = 10_000
+#: Messages moved or deleted in one turn.
+STRIDE: Final = 20
+
+REJECTED: Final = "rejected Unable to publish message. Check queue limits."
+
+
+@contextmanager
+def _channel() -> Iterator[None]:
+    """parity: what is refused here is told as a channel's end."""
+    try:
+        yield
+    except AmqpError as error:
+        raise closed(error) from None
+
+
+def _properties(value: object) -> object:
+    return {} if value == [] else value
+
+
+class Publication(Body):
+    routing_key: str
+    properties: Annotated[dict[str, JsonValue], BeforeValidator(_properties)]
+    payload: JsonValue
+    payload_encoding: str
+
+
+@router.post("/exchanges/{vhost:name}/{exchange:name}/publish", response_model=None)
+async def publish(here: Here, caller: Member, vhost: str, exchange: str, body: Publication) -> dict[str, bool]:
+    home = caller.vhost(vhost, "vhost_not_found")
+    name = exchange_name(exchange)
+    if name not in home.exchanges:
+        raise not_found("exchange_not_found")
+    if not isinstance(body.payload, str):
+        raise bad_request("payload_not_string")
+    payload = to_payload(body.payload, body.payload_encoding)
+    properties = to_properties(body.properties)
+    if here.broker.turn.alarmed:
+        alarms = ", ".join(sorted(here.broker.alarms.active))
+        raise ApiError(503, "service_unavailable", f"publishers are blocked: {alarms}")
+    publisher = Publisher(caller.user, home, caller.permit_in(home), caller.permit_topic_in(home))
+    with _channel(), turn(here.broker):
+        published = publisher.publish(name, checked_name(body.routing_key, "routing key"), properties, payload)
+    if not published.is_accepted:
+        raise bad_request(REJECTED)
+    if published.is_stored:
+        await stored(here.broker)
+    return {"routed": published.is_routed}
+
+
+class Get(Body):
+    ackmode: Literal["ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"]
+    count: Number
+    encoding: JsonValue
+    truncate: Number | None = None
+
+
+def _find(caller: Caller, vhost: str, name: str) -> Queue:
+    queue = caller.vhost(vhost, "vhost_not_found").queues.get(name)
+    if queue is None:
+        raise not_found("queue_not_found")
+    caller.permit_in(queue.vhost)("read", "queue", name)
+    return queue.vhost.queue(name)
+
+
+@router.post("/queues/{vhost:name}/{queue:name}/get", response_model=None)
+async def get(here: Here, caller: Member, vhost: str, queue: str, body: Get) -> Response:
+    """Get messages as basic.get does. parity: they are given back or settled when all have been got."""
+    if body.encoding not in ("auto", "base64"):
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    with _channel():
+        found = _find(caller, vhost, queue)
+        if found.settings.queue_type == "quorum" and found.settings.single_active_consumer:
+            raise resource_locked(
+                f"cannot obtain access to locked queue '{found.name}' in vhost '{found.vhost.name}'. "
+                "basic.get operations are not supported by quorum queues with single active consumer"
+            )
+    held: list[Message] = []
+    got: list[tuple[Message, int, bool]] = []
+    size = 0
+    slices = lists.Slices()
+    try:
+        # parity: a negative count is never reached.
+        while len(got) != body.count and size < MAX_PAYLOADS:
+            with turn(here.broker):
+                message = _fetch(found, is_acked=body.ackmode == "ack_requeue_false")
+            if message is None:
+                break
+            if body.ackmode != "ack_requeue_false":
+                held.append(message)
+            got.append((message, found.message_count, message.attempts > 0))
+            size += len(message.body)
+            await slices.breathe()
+    finally:
+        with turn(here.broker):
+            for message in held:
+                found.reject(message) if body.ackmode == "reject_requeue_false" else found.requeue(message)
+    if found.durable and (got and not body.ackmode.endswith("requeue_true")):
+        await stored(here.broker)
+    encoding, truncate = str(body.encoding), body.truncate
+
+    def show(each: tuple[Message, int, bool]) -> dict[str, object]:
+        message, left, is_redelivered = each
+        return {
+            "payload_bytes": len(message.body),
+            "redelivered": is_redelivered,
+            "exchange": text(exchange_of(message.address)),
+            "routing_key": text(routing_key_of(message.address)),
+            "message_count": left,
+            "properties": properties_view(message.properties),
+            **payload_view(message.body, encoding, truncate),
+        }
+
+    return await lists.written(got, show)
+
+
+def _fetch(queue: Queue, *, is_acked: bool) -> Message | None:
+    if queue.deleted:
+        return None
+    message = queue.fetch()
+    for counters in (queue.counters, queue.vhost.counters):
+        if message is None:
+            counters.get_empty += 1
+        elif is_acked:
+            counters.get_no_ack += 1
+        else:
+            counters.get += 1
+    if message is not None and is_acked:
+        queue.settle(message)
+    return message
+
+
+# Beyond RabbitMQ
+
+
+def _place(token: str | None) -> browse.Place | None:
+    """Where an earlier answer stopped."""
+    if token is None:
+        return None
+    level, _, position = token.partition("-")
+    if not (level.isdecimal() and position.isdecimal() and len(token) < 40):
+        raise bad_request("after: give what an earlier answer had as next")
+    return browse.Place(int(level), int(position))
+
+
+def _token(walk: browse.Walk, place: browse.Place) -> str | None:
+    return None if walk.is_done else f"{place.level}-{place.position}"
+
+
+@router.get("/queues/{vhost:name}/{queue:name}/messages", response_model=None)
+async def look(
+    request: Request,
+    caller: Member,
+    vhost: str,
+    queue: str,
+    after: Annotated[str | None, Query(description="What an earlier answer had as `next`.")] = None,
+    offset: Annotated[int, Query(ge=0, le=1 << 53, description="Messages to skip.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    encoding: Literal["auto", "base64"] = "auto",
+    truncate: Annotated[int | None, Query(ge=0)] = 50_000,
+) -> Response:
+    """Ready messages in the order they would be delivered, without touching them.
+
+    Filters are `header.<name>`, `property.<name>`, `exchange`, `routing_key` and `text`, which the body contains. A
+    request looks at so many messages and no more: `next` is where to go on, null at the end.
+    """
+    found = _find(caller, vhost, queue)
+    wanted = filter_of(request.query_params)
+    walk = browse.Walk(found, offset=offset, after=_place(after))
+    chosen, scanned, place = await _scan(walk, found, wanted, limit)
+    items = [message_view(seen.message, encoding, truncate) for seen in chosen]
+    body = {"items": items, "scanned": scanned, "next": _token(walk, place)}
+    return lists.one(request, body)
+
+
+async def _scan(
+    walk: browse.Walk, queue: Queue, wanted: Filter, limit: int
+) -> tuple[list[browse.Seen], int, browse.Place]:
+    """Up to `limit` messages that are wanted, how many were looked at, and the place after the last of them."""
+    chosen: list[browse.Seen] = []
+    scanned = size = 0
+    place = walk.place
+    slices = lists.Slices()
+    while not walk.is_done and not queue.deleted and scanned < MAX_SCANNED:
+        step = walk.step()
+        for seen in step:
+            scanned += 1
+            if wanted.is_empty or wanted.matches(seen.message):
+                chosen.append(seen)
+                size += len(seen.message.body)
+                if len(chosen) == limit or size >= MAX_PAYLOADS:
+                    is_last = seen is step[-1]
+                    return chosen, scanned, walk.place if is_last else seen.place
+            await slices.breathe()
+        place = walk.place
+        await slices.breathe()
+    return chosen, scanned, place
+
+
+@router.delete("/queues/{vhost:name}/{queue:name}/messages/{position}", status_code=204, response_model=None)
+async def delete(
+    here: Here, caller: Member, vhost: str, queue: str, position: Annotated[int, Field(ge=0, lt=1 << 63)]
+) -> Response:
+    """Delete one ready message: it is not dead-lettered."""
+    found = _find(caller, vhost, queue)
+    with turn(here.broker):
+        count = browse.remove(found, [position])
+    if not count:
+        raise not_found()
+    if found.durable:
+        await stored(here.broker)
+    return Response(status_code=204)
+
+
+class Destination(Body):
+    """A queue, or an exchange with a key; without a key each message keeps its own."""
+
+    queue: str | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+
+
+class Move(Body):
+    """Messages by their positions, or the first ones, up to `count`, that a filter lets through."""
+
+    positions: Annotated[list[Annotated[int, Field(ge=0, lt=1 << 63)]], Field(max_length=MAX_MOVED)] | None = None
+    filter: dict[str, JsonValue] | None = None
+    count: Annotated[int, Field(ge=1, le=MAX_MOVED)] | None = None
+    after: str | None = None
+    destination: Destination
+
+
+@router.post("/queues/{vhost:name}/{queue:name}/messages/move", response_model=None)
+async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -> dict[str, object]:
+    """Move ready messages. One that no queue would take stays where it is."""
+    source = _find(caller, vhost, queue)
+    target, key = _target(caller, source, body.destination)
+    following = None
+    scanned = 0
+    if body.positions is not None:
+        if body.filter is not None:
+            raise bad_request("give positions or a filter, not both")
+        positions = list(dict.fromkeys(body.positions))
+    elif body.filter is None and body.count is None:
+        raise bad_request("say which messages: positions, filter or count")
+    else:
+        walk = browse.Walk(source, after=_place(body.after))
+        wanted = filter_from(body.filter or {})
+        chosen, scanned, place = await _scan(walk, source, wanted, body.count or MAX_MOVED)
+        positions = [seen.position for seen in chosen]
+        following = _token(walk, place)
+    moved = 0
+    slices = lists.Slices()
+    for at in range(0, len(positions), STRIDE):
+        if source.deleted or (target is not None and getattr(target, "deleted", False)):
+            break
+        with turn(here.broker):
+            moved += browse.move(source, positions[at : at + STRIDE], target, key)
+        await slices.breathe()
+    await stored(here.broker)
+    return {"moved": moved, "matched": len(positions), "scanned": scanned, "next": following}
+
+
+def _target(caller: Caller, source: Queue, destination: Destination) -> tuple[Queue | Exchange, str | None]:
+    """Where to, if the caller may publish there."""
+    home = source.vhost
+    permit = caller.permit_in(home)
+    if (destination.queue is None) == (destination.exchange is None):
+        raise bad_request("destination: give a queue or an exchange")
+    if destination.queue is not None:
+        permit("write", "exchange", "")
+        if destination.queue not in home.queues:
+            raise not_found("queue_not_found")
+        return home.queue(destination.queue), None
+    name = exchange_name(destination.exchange or "")
+    permit("write", "exchange", name)
+    if name not in home.exchanges:
+        raise not_found("exchange_not_found")
+    key = None if destination.routing_key is None else checked_name(destination.routing_key, "routing key")
+    exchange = home.publish_target(name)
+    if exchange.kind == "topic" and key is not None:
+        caller.permit_topic_in(home)("write", name, key)
+    return exchange, key

@@ -1,0 +1,81 @@
+"""Objects as answers show them: the broker's views, with the rates that were seen of them.
+
+Callables for `lists.answer`, made once per request. A list may go on being written when an object is gone already; its
+view is what it was like at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from fastapi import Request
+
+from rabbitlike.broker import views
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.broker import Client, ClientChannel
+    from rabbitlike.broker.exchanges import Exchange
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.management.auth import Caller
+
+View: TypeAlias = dict[str, object]
+
+#: What a queue is, whatever happens to it.
+BASIC: Final = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state", "policy")
+TOTALS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+
+
+def without_stats(request: Request) -> bool:
+    return request.query_params.get("disable_stats") == "true"
+
+
+def queues(request: Request) -> Callable[[Queue], View]:
+    """How a list shows queues."""
+    if not without_stats(request):
+        return views.queue
+    names = BASIC + TOTALS if request.query_params.get("enable_queue_totals") == "true" else BASIC
+
+    def show(queue: Queue) -> View:
+        view = views.queue(queue)
+        return {name: view[name] for name in names if name != "policy" or view[name] is not None}
+
+    return show
+
+
+def queue_in_full(request: Request, queue: Queue) -> View:
+    """How a queue's own page shows it."""
+    view = queues(request)(queue)
+    return view if without_stats(request) else {**view, **views.queue_details(queue)}
+
+
+def exchanges(request: Request) -> Callable[[Exchange], View]:
+    return views.exchange
+
+
+def connections(request: Request) -> Callable[[Client], View]:
+    return lambda client: client.view()
+
+
+def channels(request: Request) -> Callable[[ClientChannel], View]:
+    return lambda channel: channel.view()
+
+
+def vhosts_of(caller: Caller) -> list[Vhost]:
+    """The vhosts whose queues, exchanges and bindings lists show."""
+    return [vhost for vhost in caller.context.broker.vhosts.values() if caller.may_list(vhost.name)]
+
+
+def queues_in(vhosts: list[Vhost]) -> Iterator[Queue]:
+    for vhost in vhosts:
+        yield from list(vhost.queues.values())
+
+
+def exchanges_in(vhosts: list[Vhost]) -> Iterator[Exchange]:
+    for vhost in vhosts:
+        yield from list(vhost.exchanges.values())
+
+
+def channel_in_full(request: Request, channel: ClientChannel) -> View:
+    return {"publishes": [], "deliveries": [], "consumer_details": [], **channels(request)(channel)}
