@@ -14,7 +14,7 @@ from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
 from rabbitlike.broker.counters import Churn, Counters
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.limits import Limits, Usage, VhostLimits
+from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.parameters import Parameter, Parameters
 from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
 from rabbitlike.broker.queues.arguments import QueueSettings, queue_type_named
@@ -23,7 +23,7 @@ from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.terms import Json
 from rabbitlike.broker.topology import Topology, restore
 from rabbitlike.broker.turn import Turn
-from rabbitlike.broker.users import ALGORITHMS, User, Users
+from rabbitlike.broker.users import ALGORITHMS, User, Users, checked_limits
 from rabbitlike.broker.vhost import Vhost
 from rabbitlike.clock import Clock
 from rabbitlike.config import BrokerSettings
@@ -145,7 +145,7 @@ class Broker:
         # parity: only where nothing is: who has deleted the last vhost does not want the default user back.
         if not self.vhosts and not self.users:
             self.set_global_parameter("internal_cluster_id", f"rabbitmq-cluster-id-{token_urlsafe(16)}")
-            self.add_vhost(self.settings.default_vhost)
+            self.set_vhost(self.settings.default_vhost, description="Default virtual host")
             self.add_user(self.settings.default_user, self.settings.default_password, ("administrator",))
             self.set_permission(self.settings.default_user, self.settings.default_vhost, EVERYTHING)
         self.turn.finish()
@@ -274,7 +274,7 @@ class Broker:
         password_hash: str | None = None,
         hashing_algorithm: str | None = None,
         tags: Iterable[str] = (),
-        limits: Limits | None = None,
+        limits: Json = None,
     ) -> bool:
         """Make a user, or give one another password and tags. True: it is new. Raises ValueError.
 
@@ -284,7 +284,7 @@ class Broker:
         if password is not None and password_hash is not None:
             raise ValueError("both_password_and_password_hash_are_provided")
         known = self.users.get(name)
-        merged = {**(known.limits if known is not None else {}), **(limits or {})}
+        merged = {**(known.limits if known is not None else {}), **checked_limits(limits or {})}
         if password_hash is None:
             user = self.users.add(name, password or "", tags=tags, limits=merged)
         else:
@@ -293,11 +293,11 @@ class Broker:
         self.topology.add_user(user)
         return known is None
 
-    def set_user_limits(self, name: str, limits: Limits) -> None:
+    def set_user_limits(self, name: str, limits: Json) -> None:
         """All limits of a user anew. Raises ValueError."""
         if name not in self.users:
             raise ValueError("no_such_user")
-        self.topology.add_user(self.users.set_limits(name, limits))
+        self.topology.add_user(self.users.set_limits(name, checked_limits(limits)))
 
     def delete_user(self, name: str) -> bool:
         """Delete a user; whoever is logged in as that user is told to go. False: there is none."""
@@ -373,10 +373,10 @@ class Broker:
         self.topology.clear_parameter(vhost, component, name)
         return True
 
-    def set_vhost_limits(self, vhost: str, limits: Limits) -> None:
+    def set_vhost_limits(self, vhost: str, limits: Json) -> None:
         """All limits of a vhost anew. Raises ValueError."""
         if limits:
-            self.set_parameter(vhost, VhostLimits.COMPONENT, VhostLimits.NAME, dict(limits))
+            self.set_parameter(vhost, VhostLimits.COMPONENT, VhostLimits.NAME, limits)
         else:
             self.clear_parameter(vhost, VhostLimits.COMPONENT, VhostLimits.NAME)
 

@@ -123,5 +123,4 @@ class VhostLimits:
 
     def changed(self, vhost: str, name: str, value: object) -> None:
         if name == self.NAME and vhost in self._vhosts:
-            limits = value if isinstance(value, Mapping) else NO_LIMITS
-            self._vhosts[vhost].limits = limits
+            self._vhosts[vhost].limits = value if isinstance(value, Mapping) else NO_LIMITS

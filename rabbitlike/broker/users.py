@@ -11,9 +11,10 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import md5, sha256, sha512
-from typing import Final
+from typing import Final, cast
 
 from rabbitlike.broker.limits import NO_LIMITS, OF_USER, Limits, faults
+from rabbitlike.broker.terms import Json
 
 SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
@@ -60,6 +61,13 @@ def _digest(salt: bytes, password: str, algorithm: str) -> bytes:
 def _split(password_hash: str) -> tuple[bytes, bytes]:
     octets = base64.b64decode(password_hash)
     return octets[:_SALT_OCTETS], octets[_SALT_OCTETS:]
+
+
+def checked_limits(limits: Json) -> Limits:
+    """Limits of a user, if they are such. Raises ValueError with RabbitMQ's text."""
+    for fault in faults(limits, OF_USER, "user-limits"):
+        raise ValueError(fault)
+    return cast(Limits, limits)
 
 
 # Checked when the name is unknown, so that the time taken does not tell which names exist.
@@ -109,11 +117,9 @@ class Users:
             try:
                 octets = base64.b64decode(password_hash, validate=True)
             except (binascii.Error, ValueError):
-                raise ValueError("password hash is not base64") from None
+                raise ValueError("not_base64") from None
             if len(octets) != _SALT_OCTETS + _DIGESTS[algorithm]().digest_size:
                 raise ValueError(f"password hash has {len(octets)} octets, which is not {algorithm}")
-        for fault in faults(limits, OF_USER, "user-limits"):
-            raise ValueError(fault)
         user = User(name, password_hash, algorithm, tuple(tags), dict(limits))
         self._users[name] = user
         return user
@@ -123,9 +129,7 @@ class Users:
         return user
 
     def set_limits(self, name: str, limits: Limits) -> User:
-        """All limits of a user anew. Raises ValueError with RabbitMQ's text."""
-        for fault in faults(limits, OF_USER, "user-limits"):
-            raise ValueError(fault)
+        """All limits of a user anew."""
         self._users[name] = user = replace(self._users[name], limits=dict(limits))
         return user
 

@@ -150,9 +150,19 @@ def vhost(vhost: Vhost) -> View:
     for each in vhost.queues.values():
         ready += each.message_count
         messages += each.message_count + each.unacked_count
+    said: View = {"description": text(vhost.description), "tags": [text(tag) for tag in vhost.tags]}
+    metadata = said.copy()
+    if vhost.default_queue_type is not None:
+        metadata["default_queue_type"] = vhost.default_queue_type
+    if vhost.is_protected:
+        metadata["protected_from_deletion"] = True
     view: View = {
         "name": text(vhost.name),
-        "tracing": False,
+        **said,
+        "default_queue_type": vhost.default_queue_type or "undefined",
+        "metadata": metadata,
+        "protected_from_deletion": vhost.is_protected,
+        "tracing": vhost.is_traced,
         "cluster_state": {node_name(vhost.broker.settings): "running"},
         "messages": messages,
         "messages_ready": ready,

@@ -19,6 +19,7 @@ from fastapi import Depends, Request
 from fastapi.security.http import HTTPBase
 from starlette.datastructures import Headers
 
+from rabbitlike.broker.attempts import HTTP
 from rabbitlike.management.context import Context, Here
 from rabbitlike.management.errors import ApiError, not_authorised, not_found
 
@@ -46,7 +47,7 @@ OPENED_BY: Final = {
 _REFUSALS: Final = {
     MANAGEMENT: "Not management user",
     MONITORING: "Not monitor user",
-    POLICYMAKER: "Not policymaker user",
+    POLICYMAKER: "User not authorised to access object",
     ADMINISTRATOR: "Not administrator user",
 }
 #: Of a name nobody knows, the log shows no more than this.
@@ -111,12 +112,17 @@ def login(scope: Scope, context: Context) -> Caller:
     """Who asks, by password; ApiError unless it is right and may be used from there. Done once per request."""
     known = scope.setdefault("state", {})
     if "caller" in known:
-        caller: Caller = known["caller"]
-        return caller
+        found: Caller = known["caller"]
+        return found
     given = _credentials(Headers(scope=scope))
     if given is None:
         raise _refused("Login failed")
-    name, password = given
+    caller = known["caller"] = login_as(scope, context, *given)
+    return caller
+
+
+def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller:
+    """The same for a name and password that came in another way."""
     # The address of the socket's other end; headers that claim another are not believed.
     host = scope["client"][0] if scope.get("client") else ""
     failures = context.failures
@@ -128,13 +134,15 @@ def login(scope: Scope, context: Context) -> Caller:
     user = context.broker.users.authenticate(name, password)
     if user is None:
         failures.add(host, name)
+        context.broker.attempts.count(HTTP, host, name, succeeded=False)
         log.warning("HTTP access denied: user %r from %s: login failed", name[:MAX_SAID], host or "an unknown address")
         raise _refused("Login failed")
     if user.name in context.settings.loopback_users and not is_loopback(host):
         failures.add(host, name)
+        context.broker.attempts.count(HTTP, host, name, succeeded=False)
         raise not_authorised("User can only log in via localhost")
     failures.forgive(host, name)
-    known["caller"] = Caller(user, context)
+    context.broker.attempts.count(HTTP, host, name, succeeded=True)
     return Caller(user, context)
 
 

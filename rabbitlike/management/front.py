@@ -29,6 +29,8 @@ BODY_TIMEOUT_S: Final = 60
 TOO_LARGE: Final = "Exceeded HTTP request body size limit"
 JSON: Final = "application/json"
 MULTIPART: Final = "multipart/form-data"
+#: Where a form is a form.
+LOGIN_PATH: Final = "/api/login"
 
 _EVERY_ANSWER: Final = {
     "cache-control": "no-cache",
@@ -98,7 +100,7 @@ class Front:
                             raise bad_request(TOO_LARGE)
         except TimeoutError:
             raise ApiError(408, "request_timeout", "the body did not arrive in time") from None
-        if headers.get("content-type", "").startswith(MULTIPART):
+        if headers.get("content-type", "").startswith(MULTIPART) or scope["path"] == LOGIN_PATH:
             return bytes(body)
         # parity: bodies are JSON whatever their type says; curl's default says they are forms.
         MutableHeaders(scope=scope)["content-type"] = JSON

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rabbitlike.management.errors import ApiError
+from rabbitlike.management.errors import ApiError, bad_request
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
@@ -21,6 +21,16 @@ def turn(broker: Broker) -> Iterator[None]:
         yield
     finally:
         broker.turn.finish()
+
+
+@contextmanager
+def change(broker: Broker) -> Iterator[None]:
+    """A turn in which whatever the broker's verbs do not take is a bad request."""
+    with turn(broker):
+        try:
+            yield
+        except ValueError as problem:
+            raise bad_request(str(problem)) from None
 
 
 class _Commit:

@@ -9,4 +9,4 @@ router = APIRouter(prefix="/api")
 
 @router.get("/whoami")
 async def whoami(caller: Member) -> dict[str, object]:
-    return {"name": caller.user.name, "tags": sorted(caller.user.tags), "is_internal_user": True}
+    return {"name": caller.user.name, "tags": list(caller.user.tags), "is_internal_user": True}
