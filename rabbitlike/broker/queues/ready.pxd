@@ -16,6 +16,8 @@ cdef class Ring:
 
     cdef inline object push(self, Message message)
     @cython.locals(message=Message)
+    cdef int64_t last_position(self)
+    @cython.locals(message=Message)
     cpdef Message first(self)
     @cython.locals(message=Message, at=int64_t)
     cpdef Message pop(self)
@@ -29,15 +31,19 @@ cdef class Ring:
 cdef class Level:
     cdef public Ring ring
     cdef public list returned
-    cdef public bint is_spilling
     cdef public object pages
     cdef public Ring tail
+    cdef int64_t kept_to
 
-    cdef object push(self, Message message)
+    cdef object push_to_tail(self, Message message)
     @cython.locals(message=Message)
     cpdef Message first(self)
     @cython.locals(message=Message)
     cdef Message pop(self)
+    @cython.locals(used_up=Ring)
+    cdef bint turn_to_tail(self) except -1
+    @cython.locals(message=Message)
+    cdef object keep(self, int64_t last_position)
 
 
 @cython.final
@@ -67,7 +73,7 @@ cdef class Ready:
     cpdef int64_t oldest_at_ms(self) except -1
     cpdef list in_memory(self)
     cpdef object clear(self)
-    @cython.locals(level=Level, message=Message)
+    @cython.locals(level=Level)
     cpdef object gather(self)
     @cython.locals(level=Level, tail=Ring, message=Message)
     cpdef bint page_out(self, object page) except -1
@@ -79,8 +85,11 @@ cdef class Ready:
     cdef Message _pop_level(self, Level level)
     @cython.locals(message=Message)
     cdef Message _first(self, Level level)
+    cdef bint _read_on(self, Level level) except -1
     @cython.locals(message=Message)
-    cdef bint _read_on(self, Level level)
+    cdef object _read_page(self, Level level)
+    @cython.locals(level=Level)
+    cdef bint _has_tail(self) except -1
     @cython.locals(message=Message, level=Level)
     cdef Message _pop_highest(self)
     cpdef list _in_order(self)

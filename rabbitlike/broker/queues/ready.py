@@ -4,8 +4,9 @@ Each level is a ring that only grows at its end, beside a small heap of messages
 by position. So a requeued message stands where it stood, and nothing ever scans or shifts a backlog. A message settled
 in the middle of the line (expired) is marked GONE, leaves the counts at once and the ring when its turn comes.
 
-When a backlog is larger than its window, new messages gather in a second ring, the tail, which leaves memory page by
-page as it is written; between ring and tail stand the pages. Order: returned and ring, pages, tail.
+When a backlog is larger than its window, it spills: new messages of all levels gather in second rings, the tails, which
+leave memory page by page as they are written; between ring and tail stand the pages. Order: returned and ring, pages,
+tail. It goes on until no level has a page or a tail, for a level that is short now may have the next backlog.
 """
 
 from bisect import bisect_right
@@ -41,6 +42,13 @@ class Ring:
             self._grow()
         self.slots[self.tail & self.mask] = message
         self.tail += 1
+
+    def last_position(self) -> int:
+        """Of the one that came last; 0 when there is none."""
+        if self.head == self.tail:
+            return 0
+        message = self.slots[(self.tail - 1) & self.mask]
+        return 0 if message is None else message.position
 
     def first(self) -> Message | None:
         """The next to go, left where it is."""
@@ -101,23 +109,22 @@ class Ring:
 class Level:
     """The ready messages of one priority."""
 
-    __slots__ = ("is_spilling", "pages", "returned", "ring", "tail")
+    __slots__ = ("kept_to", "pages", "returned", "ring", "tail")
 
-    def __init__(self, is_spilling: bool) -> None:
+    def __init__(self) -> None:
         self.ring = Ring()
         self.returned: list[tuple[int, Message]] = []
-        #: New messages go to the tail, from where they may leave memory.
-        self.is_spilling = is_spilling
         self.pages: deque[Page] | None = None
+        #: Where new messages go that may leave memory; made when the first one does.
         self.tail: Ring | None = None
+        #: Messages up to this position were once in the tail and have gone to the ring: they may be handed out, and so
+        #: must not be in a page.
+        self.kept_to = 0
 
-    def push(self, message: Message) -> None:
-        if self.is_spilling:
-            if self.tail is None:
-                self.tail = Ring()
-            self.tail.push(message)
-        else:
-            self.ring.push(message)
+    def push_to_tail(self, message: Message) -> None:
+        if self.tail is None:
+            self.tail = Ring()
+        self.tail.push(message)
 
     def pop(self) -> Message | None:
         if self.returned:
@@ -153,13 +160,23 @@ class Level:
         return found
 
     def turn_to_tail(self) -> bool:
-        """The ring is used up and no page is left: the tail is the ring now. Is there one?"""
-        self.is_spilling = False
+        """The ring is used up and no page is left: the tail is the ring now. Is there anything in it?"""
         if self.tail is None:
             return False
+        self.kept_to = max(self.kept_to, self.tail.last_position())
+        used_up = self.ring
         self.ring = self.tail
-        self.tail = None
-        return True
+        self.tail = used_up
+        return self.ring.first() is not None
+
+    def keep(self, last_position: int) -> None:
+        """What is in the tail up to a position goes to the ring's end. No page stands between them."""
+        assert self.tail is not None
+        message = self.tail.first()
+        while message is not None and message.position <= last_position:
+            self.tail.pop()
+            self.ring.push(message)
+            message = self.tail.first()
 
 
 class Ready:
@@ -186,7 +203,7 @@ class Ready:
         self._load = load
         self._is_spilling = False
         #: Most queues never see but one priority: its level stands here, the rest in a dict made when a second comes.
-        self._bottom = Level(False)
+        self._bottom = Level()
         self._others: dict[int, Level] | None = None
         self.count = 0
         self.body_bytes = 0
@@ -201,8 +218,10 @@ class Ready:
         """A new message, behind all of its level."""
         if message.priority <= 0 and self._default_priority == 0 and not self._is_spilling:
             self._bottom.ring.push(message)
+        elif self._is_spilling:
+            self._level(self.level_number(message.priority)).push_to_tail(message)
         else:
-            self._level(self.level_number(message.priority)).push(message)
+            self._level(self.level_number(message.priority)).ring.push(message)
         message.state = READY
         self.count += 1
         self.body_bytes += len(message.body)
@@ -285,7 +304,7 @@ class Ready:
         return [page for level in self._in_order() for page in level.pages or ()]
 
     def clear(self) -> None:
-        self._bottom = Level(False)
+        self._bottom = Level()
         self._others = None
         self._is_spilling = False
         self.count = 0
@@ -300,20 +319,15 @@ class Ready:
     def gather(self) -> None:
         """Bring everything into memory; it is little."""
         for level in self._in_order():
-            while level.is_spilling and level.pages:
-                self._read_on(level)
+            while level.pages:
+                self._read_page(level)
             if level.tail is not None:
-                for message in level.tail.messages():
-                    level.ring.push(message)
-                level.tail = None
-            level.is_spilling = False
+                level.keep(level.tail.last_position())
         self._is_spilling = False
 
     def start_spilling(self) -> None:
         """From now on what comes gathers behind what is here, to leave memory when it is written."""
         self._is_spilling = True
-        for level in self._in_order():
-            level.is_spilling = True
 
     @property
     def is_spilling(self) -> bool:
@@ -324,10 +338,15 @@ class Ready:
         tail."""
         level = self._level(page.level)
         tail = level.tail
-        if not level.is_spilling or tail is None:
+        if not self._is_spilling or tail is None:
             return False
         message = tail.first()
         if message is None or not page.first_position <= message.position <= page.last_position:
+            return False
+        if page.first_position <= level.kept_to:
+            # Written together with what had gone to the ring before: the rest follows it there. Later pages will not
+            # have come yet, as commits end in order.
+            level.keep(page.last_position)
             return False
         page.published_at_ms = message.published_at_ms
         while message is not None and message.position <= page.last_position:
@@ -381,7 +400,7 @@ class Ready:
             self._others = {}
         level = self._others.get(number)
         if level is None:
-            level = Level(self._is_spilling)
+            level = Level()
             self._others[number] = level
             # Kept in the order of serving, so that popping needs no sorting.
             self._others = dict(sorted(self._others.items(), reverse=True))
@@ -389,40 +408,50 @@ class Ready:
 
     def _pop_level(self, level: Level) -> Message | None:
         message = level.pop()
-        if message is None and level.is_spilling:
+        if message is None and self._is_spilling:
             while message is None and self._read_on(level):
                 message = level.pop()
         return message
 
     def _first(self, level: Level) -> Message | None:
         message = level.first()
-        while message is None and level.is_spilling and self._read_on(level):
+        while message is None and self._is_spilling and self._read_on(level):
             message = level.first()
         return message
 
     def _read_on(self, level: Level) -> bool:
         """Nothing of this level is left in the ring: refill it from the next page, or the tail. Was there any?"""
         if level.pages:
-            page = level.pages[0]
-            messages = self._load(page)
-            level.pages.popleft()
-            page.is_out = False
-            self.page_count -= 1
-            self.paged_count -= page.count
-            self.paged_bytes -= page.body_bytes
-            # A page that was recovered knows what it held when it was written, not what was settled of it since.
-            self.count += len(messages) - page.count
-            self.body_bytes -= page.body_bytes
-            for message in messages:
-                level.ring.push(message)
-                message.state = READY
-                self.body_bytes += len(message.body)
-                self.memory_bytes += MESSAGE_COST + len(message.body)
+            self._read_page(level)
             return True
         found = level.turn_to_tail()
-        if self.page_count == 0 and not any(other.is_spilling for other in self._in_order()):
+        if self.page_count == 0 and not self._has_tail():
             self._is_spilling = False
         return found
+
+    def _read_page(self, level: Level) -> None:
+        assert level.pages
+        page = level.pages[0]
+        messages = self._load(page)
+        level.pages.popleft()
+        page.is_out = False
+        self.page_count -= 1
+        self.paged_count -= page.count
+        self.paged_bytes -= page.body_bytes
+        # A page that was recovered knows what it held when it was written, not what was settled of it since.
+        self.count += len(messages) - page.count
+        self.body_bytes -= page.body_bytes
+        for message in messages:
+            level.ring.push(message)
+            message.state = READY
+            self.body_bytes += len(message.body)
+            self.memory_bytes += MESSAGE_COST + len(message.body)
+
+    def _has_tail(self) -> bool:
+        for level in self._in_order():
+            if level.tail is not None and level.tail.first() is not None:
+                return True
+        return False
 
     def _pop_highest(self) -> Message | None:
         if self._others is not None:

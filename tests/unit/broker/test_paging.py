@@ -1,5 +1,7 @@
-"""A backlog that stands on disk: damage to a part of it."""
+"""A backlog that stands on disk: its bound in memory, and damage to a part of it."""
 
+import random
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -59,3 +61,91 @@ def test_commit_is_answered_when_its_queue_is_gone(disk: SimulatedDisk) -> None:
     ch.send(commands.Tx.Commit())
     commit(pair)
     ch.expect(commands.Tx.CommitOk)
+
+
+def test_one_level_leaves_memory_while_another_comes_and_goes(disk: SimulatedDisk) -> None:
+    """Whatever the levels do, what is in memory stays near the window, and order is kept."""
+    pair = disk.boot(queue_window=65_536)
+    ch = pair.connect().channel()
+    ch.send(commands.Queue.Declare(queue="q", durable=True))
+    commit(pair)
+    ch.expect(commands.Queue.DeclareOk)
+    queue = pair.broker.vhosts["/"].queues["q"]
+
+    def publish(priority: int, count: int) -> None:
+        for _ in range(count):
+            ch.publish(b"x" * 1000, key="q", delivery_mode=2, priority=priority)
+            commit(pair)
+
+    publish(1, 200)
+    publish(5, 3)
+    for _ in range(3):
+        message = ch.get("q")
+        assert message is not None
+    publish(5, 300)
+    assert queue.message_count == 500
+    assert queue.ready.memory_bytes < 1.2 * 65_536
+    assert len(ch.drain("q")) == 500
+    assert queue.ready.memory_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_memory_stays_near_the_window_whatever_the_levels_do(disk: SimulatedDisk, seed: int) -> None:
+    """Bursts of one priority or another, drains, and commits that come late; each message is handed out once."""
+    dice = random.Random(seed)
+    window = 20_000
+    pair = disk.boot(queue_window=window)
+    ch = pair.connect().channel()
+    ch.send(commands.Queue.Declare(queue="q", durable=True))
+    commit(pair)
+    ch.expect(commands.Queue.DeclareOk)
+    queue = pair.broker.vhosts["/"].queues["q"]
+    waiting: dict[int, deque[int]] = {priority: deque() for priority in range(10)}
+    number = 0
+    for _ in range(150):
+        priority = dice.choice((0, 0, 1, 5, 9))
+        for _ in range(dice.choice((1, 5, 30))):
+            number += 1
+            waiting[priority].append(number)
+            ch.publish(b"%7d" % number + b"x" * 993, key="q", delivery_mode=dice.choice((1, 2)), priority=priority)
+            if dice.random() < 0.7:
+                commit(pair)
+        for _ in range(dice.choice((0, 1, 10, 30))):
+            message = ch.get("q")
+            line = next((waiting[one] for one in range(9, -1, -1) if waiting[one]), None)
+            assert (message is None) == (line is None)
+            if message is not None and line is not None:
+                assert int(message.body[:7]) == line.popleft()
+        commit(pair)
+        # One message more than the window fills it; each level may have a page at hand, and one written late.
+        assert queue.ready.memory_bytes < window + 4 * 2 * 6 * 1300
+    assert queue.message_count == sum(map(len, waiting.values()))
+    assert len(ch.drain("q")) == sum(map(len, waiting.values()))
+    assert queue.ready.memory_bytes == 0
+    assert not queue.ready.is_spilling
+
+
+def test_what_was_handed_out_before_its_commit_is_in_no_page(disk: SimulatedDisk) -> None:
+    """A level whose tail was needed at once, while another level spills: one commit holds some that are out and some
+    that could leave memory."""
+    pair = disk.boot(queue_window=3000)
+    ch = pair.connect().channel()
+    ch.send(commands.Queue.Declare(queue="q", durable=True))
+    commit(pair)
+    ch.expect(commands.Queue.DeclareOk)
+    for _ in range(10):
+        ch.publish(b"low" + b"x" * 1000, key="q", delivery_mode=2)
+        commit(pair)
+    for number in range(3):
+        ch.publish(b"%d" % number, key="q", delivery_mode=2, priority=5)
+    held = ch.get("q", no_ack=False)
+    assert held is not None
+    assert held.body == b"0"
+    for number in range(3, 6):
+        ch.publish(b"%d" % number, key="q", delivery_mode=2, priority=5)
+    commit(pair)
+    ch.publish(b"6", key="q", delivery_mode=2, priority=5)
+    commit(pair)
+    assert [body[:3] for body in ch.drain("q")] == [b"1", b"2", b"3", b"4", b"5", b"6", *[b"low"] * 10]
+    ch.nack(held.tag)
+    assert ch.drain("q") == [b"0"]
