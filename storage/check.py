@@ -1,5 +1,5 @@
-"""Looks through a database at rest and reports: SQLite's own integrity check, and what must hold between the tables.
-Changes nothing."""
+"""Looks through a database at rest and reports: SQLite's own integrity check, what must hold between the tables, and
+whether each batch is what was written. Changes nothing."""
 
 import sqlite3
 from dataclasses import dataclass, field
@@ -8,8 +8,11 @@ from pathlib import Path
 from rabbitlike.storage.api import Batch, StorageError
 from rabbitlike.storage.database import FILE_NAME, Lock, connect_to_read, refuse_foreign, remove_traces, version_of
 from rabbitlike.storage.errors import explain
+from rabbitlike.storage.pages import is_whole
 from rabbitlike.storage.recovery import DESCRIPTORS, descriptor, faults_of
 
+#: The schema that brought them.
+CHECKSUMS = 2
 #: No more than so many problems of one kind are listed.
 MOST = 100
 
@@ -62,6 +65,8 @@ def _examine(connection: sqlite3.Connection, report: Report) -> None:
         "SELECT count(DISTINCT queue_id), count(*), coalesce(sum(count), 0) FROM batches INDEXED BY descriptors"
     ).fetchone()
     _examine_batches(connection, report)
+    if report.version >= CHECKSUMS:
+        _examine_data(connection, report)
     for problem, sql in _INVARIANTS:
         report.problems.extend(problem.format(*row) for row in connection.execute(f"{sql} LIMIT {MOST}"))
 
@@ -83,6 +88,20 @@ def _examine_batches(connection: sqlite3.Connection, report: Report) -> None:
         if len(report.problems) >= MOST:
             report.problems.append("and perhaps more")
             return
+
+
+def _examine_data(connection: sqlite3.Connection, report: Report) -> None:
+    """Damage that SQLite cannot see: octets that are not those that were written."""
+    found = 0
+    for batch_id, queue_id, data, checksum in connection.execute(
+        "SELECT batch_id, queue_id, data, checksum FROM batches WHERE length(data) > 0"
+    ):
+        if not is_whole(data, checksum):
+            report.problems.append(f"batch {batch_id} of queue {queue_id} is damaged: its data is not what was written")
+            found += 1
+            if found >= MOST:
+                report.problems.append("and perhaps more")
+                return
 
 
 #: What must never be found: words for each row found, and where to look.

@@ -9,7 +9,8 @@ CREATE TABLE records (
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 
--- Messages of one queue and one level, packed. Written once, deleted as a whole.
+-- Messages of one queue and one level, packed. Written once, deleted as a whole. The checksum is crc32 of the data, NULL
+-- in what the first schema wrote.
 CREATE TABLE batches (
     batch_id INTEGER PRIMARY KEY,
     queue_id INTEGER NOT NULL,
@@ -20,7 +21,8 @@ CREATE TABLE batches (
     body_bytes INTEGER NOT NULL,
     expires_at_ms INTEGER NOT NULL,
     is_transient INTEGER NOT NULL,
-    data BLOB NOT NULL
+    data BLOB NOT NULL,
+    checksum INTEGER
 );
 
 -- All that recovery needs of a batch, so that it never touches a page of data; also finds a queue's batches.

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
+from zlib import crc32
 
 from rabbitlike.storage.api import Batch, Work
 
@@ -22,7 +23,7 @@ _DELETE_QUEUE: Final = (
     "DELETE FROM marks WHERE queue_id = ?",
     "DELETE FROM attempts WHERE queue_id = ?",
 )
-_INSERT_BATCH: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_BATCH: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DELETE_BATCH: Final = "DELETE FROM batches WHERE batch_id = ?"
 _DELETE_BATCHES: Final = "DELETE FROM batches WHERE batch_id IN (SELECT value FROM json_each(?))"
 _DELETE_SETTLED: Final = "DELETE FROM settled WHERE batch_id IN (SELECT value FROM json_each(?))"
@@ -160,6 +161,7 @@ def _row(batch: Batch) -> tuple[_Value, ...]:
         batch.expires_at_ms,
         batch.is_transient,
         batch.data,
+        crc32(batch.data),
     )
 
 

@@ -50,7 +50,7 @@ def spoil(folder: Path, script: str) -> None:
 def test_a_sound_database(folder: Path) -> None:
     report = check(folder)
     assert report.is_sound
-    assert (report.version, report.queues, report.batches, report.messages) == (1, 1, 3, 30)
+    assert (report.version, report.queues, report.batches, report.messages) == (2, 1, 3, 30)
 
 
 def test_checking_changes_nothing(folder: Path) -> None:
@@ -87,6 +87,29 @@ def test_finds_damaged_pages(folder: Path) -> None:
         file.seek(path.stat().st_size // 16384 // 2 * 16384)
         file.write(b"\xff" * 16384)
     assert not check(folder).is_sound
+
+
+def spoil_body(folder: Path) -> None:
+    """One bit of the second batch's data: no page is damaged as far as SQLite can see."""
+    path = folder / FILE_NAME
+    octets = bytearray(path.read_bytes())
+    octets[octets.index(b"2" * 1000) + 500] ^= 1
+    path.write_bytes(octets)
+
+
+def test_finds_damage_inside_bodies(folder: Path) -> None:
+    spoil_body(folder)
+    assert check(folder).problems == ["batch 2 of queue 1 is damaged: its data is not what was written"]
+
+
+async def test_damaged_data_is_not_handed_out(folder: Path) -> None:
+    spoil_body(folder)
+    store = SqliteStore(folder, "off", log_bytes=1 << 20)
+    await store.open()
+    with pytest.raises(StorageError, match=r"batch 2 in .* is damaged: run `rabbitlike check`"):
+        store.read(2)
+    assert store.read(3) == batch(3).data
+    await store.close()
 
 
 def test_says_when_there_is_nothing_to_check(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Opening: our file and no other, one process at a time, at the present schema, or a refusal that says what to do."""
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def schema_of(path: Path) -> list[tuple[str, str]]:
         rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
     finally:
         connection.close()
-    return [(name, " ".join(sql.split())) for name, sql in rows]
+    return [(name, re.sub(r"\s*([(),])\s*", r"\1", " ".join(sql.split()))) for name, sql in rows]
 
 
 def prepare(path: Path) -> None:
