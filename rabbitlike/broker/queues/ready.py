@@ -4,9 +4,8 @@ Each level is a ring that only grows at its end, beside a small heap of messages
 by position. So a requeued message stands where it stood, and nothing ever scans or shifts a backlog. A message settled
 in the middle of the line (expired) is marked GONE, leaves the counts at once and the ring when its turn comes.
 
-When a backlog is larger than its window, it spills: new messages of all levels gather in second rings, the tails, which
-leave memory page by page as they are written; between ring and tail stand the pages. Order: returned and ring, pages,
-tail. It goes on until no level has a page or a tail, for a level that is short now may have the next backlog.
+When a backlog outgrows its window, new messages of all levels gather in second rings, the tails, which leave memory
+page by page as they are written. Order: returned and ring, pages, tail.
 """
 
 from bisect import bisect_right
@@ -326,7 +325,8 @@ class Ready:
         self._is_spilling = False
 
     def start_spilling(self) -> None:
-        """From now on what comes gathers behind what is here, to leave memory when it is written."""
+        """From now on what comes gathers behind what is here, to leave memory when it is written. It does in every
+        level until none has a page or a tail: one that is short now may have the next backlog."""
         self._is_spilling = True
 
     @property
