@@ -12,6 +12,7 @@ import typer
 
 from rabbitlike.commands import (
     accounts,
+    browsing,
     call,
     declaring,
     definitions,
@@ -58,6 +59,7 @@ def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> Non
     queues.add_commands(root, THINGS)
     publishing.add_commands(root, MESSAGES)
     getting.add_commands(root, MESSAGES)
+    browsing.add_commands(root, MESSAGES)
     status.add_commands(root, HEALTH)
     top.add_commands(root, HEALTH)
     local.add_commands(root, RIGHTS)

@@ -236,7 +236,7 @@ def _number(path: str, name: str, value: float) -> str:
         return size(value)
     if name == "uptime":
         return duration(value / 1000)
-    if name in ("connected_at", "timestamp") and value:
+    if name in ("connected_at", "timestamp", "published_at", "expires_at") and value:
         return moment(value / 1000 if value > 1e11 else value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
