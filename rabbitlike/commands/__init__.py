@@ -19,11 +19,13 @@ from rabbitlike.commands import (
     getting,
     listing,
     local,
+    logs,
     policies,
     publishing,
     queues,
     showing,
     status,
+    tailing,
     top,
 )
 from rabbitlike.commands.faults import Fault
@@ -47,6 +49,7 @@ def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> Non
         ("delete", declaring.delete, THINGS),
         ("purge", queues.purge, THINGS),
         ("connections", queues.connections, THINGS),
+        ("tail", tailing.group, MESSAGES),
         ("users", accounts.users, RIGHTS),
         ("permissions", accounts.permissions, RIGHTS),
         ("policies", policies.group, RIGHTS),
@@ -62,4 +65,5 @@ def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> Non
     browsing.add_commands(root, MESSAGES)
     status.add_commands(root, HEALTH)
     top.add_commands(root, HEALTH)
+    logs.add_commands(root, HEALTH)
     local.add_commands(root, RIGHTS)

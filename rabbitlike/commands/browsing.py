@@ -8,7 +8,7 @@ import typer
 from rabbitlike.commands.api import Api, View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.declaring import delete, gone
-from rabbitlike.commands.faults import Fault
+from rabbitlike.commands.faults import Fault, Refused
 from rabbitlike.commands.getting import Raw, Truncate, tell
 from rabbitlike.commands.names import EXCHANGE_OPTION, QUEUE_OPTION, QueueName
 from rabbitlike.commands.output import columns
@@ -124,7 +124,7 @@ def delete_message(
     answer = call.api.ask("DELETE", ("queues", call.vhost, queue, "messages", str(position)))
     if not answer.is_success:
         call.api.get("queues", call.vhost, queue)
-        raise Fault(f"no message at position {position} of queue '{queue}' is ready")
+        raise Refused(f"no message at position {position} of queue '{queue}' is ready")
     gone(call, "message", f"{queue}/{position}", vhost=call.vhost)
 
 
@@ -163,6 +163,7 @@ def move(
     destination: View = {"queue": to} if to is not None else {"exchange": to_exchange}
     if to_key is not None:
         destination["routing_key"] = to_key
+    call.api.get(*(("queues", call.vhost, to) if to is not None else ("exchanges", call.vhost, str(to_exchange))))
     path = ("queues", call.vhost, queue)
     if position:
         moved = call.api.post(*path, "messages", "move", body={"positions": position, "destination": destination})[
