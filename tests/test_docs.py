@@ -2,7 +2,7 @@
 
 A fenced block that opens with ```python run is a program: it is run against a broker, and a ```text block right behind
 it is what it must print. One that opens with ```python pytest is a test file. ```toml is a config file. In programs,
-localhost:5672 stands for the broker under test.
+localhost:5672 and localhost:15672 stand for the broker under test.
 """
 
 import ast
@@ -22,7 +22,7 @@ from tests.support.broker_process import ROOT, BrokerProcess, environment, runni
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
-ADDRESS = "localhost:5672"
+ADDRESS, HTTP_ADDRESS = "localhost:5672", "localhost:15672"
 TIMEOUT_S = 60
 BEHAVIOURS = range(1, 146)
 
@@ -76,7 +76,8 @@ def broker() -> Iterator[BrokerProcess]:
 @pytest.mark.parametrize("block", blocks("python run"), ids=str)
 def test_example_runs(block: Block, broker: BrokerProcess, tmp_path: Path) -> None:
     program = tmp_path / "example.py"
-    program.write_text(block.text.replace(ADDRESS, f"localhost:{broker.port}"))
+    text = block.text.replace(ADDRESS, f"localhost:{broker.port}")
+    program.write_text(text.replace(HTTP_ADDRESS, f"localhost:{broker.management_port}"))
     ended = run(sys.executable, str(program), folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
     if block.output is not None:

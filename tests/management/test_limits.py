@@ -101,6 +101,14 @@ async def test_parameters(api: Api) -> None:
     assert (await api.delete(path)).status_code == 404
 
 
+async def test_operator_policies_are_parameters_too(api: Api) -> None:
+    said = {"pattern": "^q", "definition": {"max-length": 5}, "priority": 1, "apply-to": "queues"}
+    assert (await api.put("/api/operator-policies/%2F/ceiling", json=said)).status_code == 201
+    shown = {"component": "operator_policy", "vhost": "/", "name": "ceiling", "value": said}
+    assert (await api.get("/api/parameters")).json() == [shown]
+    assert (await api.get("/api/parameters/operator_policy/%2F/ceiling")).json() == shown
+
+
 async def test_parameters_that_will_not_do(api: Api) -> None:
     answer = await api.put("/api/parameters/no-such/%2F/p", json={"value": {}})
     assert answer.json()["reason"] == "Validation failed\n\ncomponent no-such not found\n"

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, JsonValue
 
+from rabbitlike.broker.parameters import Parameter
+from rabbitlike.broker.policy_keys import OPERATOR_POLICY
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Policymaker
 from rabbitlike.management.errors import not_authorised, not_found
 from rabbitlike.management.turns import change, stored
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.parameters import Parameter
+    from collections.abc import Iterator
+
+    from rabbitlike.broker.broker import Broker
 
 router = APIRouter(prefix="/api", tags=["parameters"])
 
@@ -54,10 +58,18 @@ async def read_those_of_vhost(request: Request, caller: Policymaker, component: 
     return await _list(request, caller, component, vhost)
 
 
+def _all(broker: Broker) -> Iterator[Parameter]:
+    """parity: operator policies are shown as what they are in RabbitMQ, too; they are set elsewhere."""
+    yield from broker.parameters
+    for vhost in broker.vhosts.values():
+        for policy in vhost.policies.all(OPERATOR_POLICY):
+            yield Parameter(vhost.name, OPERATOR_POLICY, policy.name, policy.value())
+
+
 async def _list(request: Request, caller: Caller, component: str | None, vhost: str | None = None) -> Response:
     found = [
         each
-        for each in caller.context.broker.parameters
+        for each in _all(caller.context.broker)
         if component in (None, each.component) and vhost in (None, each.vhost) and caller.may_list(each.vhost)
     ]
     return await lists.answer(request, found, view, is_paged=False)
@@ -66,10 +78,10 @@ async def _list(request: Request, caller: Caller, component: str | None, vhost: 
 @router.get("/parameters/{component:name}/{vhost:name}/{parameter:name}", response_model=None)
 async def read(request: Request, caller: Policymaker, component: str, vhost: str, parameter: str) -> Response:
     _check_vhost(caller, vhost)
-    found = caller.context.broker.parameters.get(vhost, component, parameter)
-    if found is None:
-        raise not_found()
-    return lists.one(request, view(found))
+    for each in _all(caller.context.broker):
+        if each[:3] == (vhost, component, parameter):
+            return lists.one(request, view(each))
+    raise not_found()
 
 
 @router.put(
