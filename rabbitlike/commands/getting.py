@@ -3,7 +3,6 @@
 import base64
 import enum
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -12,7 +11,7 @@ from rabbitlike.commands.api import View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.listing import worth_showing
 from rabbitlike.commands.names import QueueName
-from rabbitlike.commands.output import Column, columns
+from rabbitlike.commands.output import columns
 
 
 class AckMode(enum.StrEnum):
@@ -55,7 +54,7 @@ def get(
     tell(call, messages, "no messages" if count > 1 else "no message", raw=raw)
 
 
-def tell(call: Call, messages: list[View], empty: str, *, raw: bool, columns_shown: Sequence[Column] = SHOWN) -> None:
+def tell(call: Call, messages: list[View], empty: str, *, raw: bool) -> None:
     """Messages as a table, as JSON, or their bodies alone."""
     if raw:
         for message in messages:
@@ -63,7 +62,7 @@ def tell(call: Call, messages: list[View], empty: str, *, raw: bool, columns_sho
     elif call.output.as_json:
         call.output.json(messages)
     else:
-        shown = list(columns_shown) if call.output.is_plain else worth_showing(columns_shown, messages)
+        shown = SHOWN if call.output.is_plain else worth_showing(SHOWN, messages)
         call.output.table(messages, shown, empty=empty)
 
 

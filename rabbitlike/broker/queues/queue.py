@@ -182,11 +182,6 @@ class Queue(Pumped):
         return self.ready.count
 
     @property
-    def last_position(self) -> int:
-        """The position that was given last; whatever comes now has a higher one."""
-        return self._next_position - 1
-
-    @property
     def consumer_count(self) -> int:
         return len(self.consumers.all)
 

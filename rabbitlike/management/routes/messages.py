@@ -199,7 +199,6 @@ async def look(
     queue: str,
     after: Annotated[str | None, Query(description="What an earlier answer had as `next`.")] = None,
     offset: Annotated[int, Query(ge=0, le=1 << 53, description="Messages to skip.")] = 0,
-    newer_than: Annotated[int, Query(ge=0, lt=1 << 63, description="Only positions above this one.")] = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     encoding: Literal["auto", "base64"] = "auto",
     truncate: Annotated[int | None, Query(ge=0)] = 50_000,
@@ -207,16 +206,14 @@ async def look(
     """Ready messages in the order they would be delivered, without touching them.
 
     Filters are `header.<name>`, `property.<name>`, `exchange`, `routing_key` and `text`, which the body contains. A
-    request looks at so many messages and no more: `next` is where to go on, null at the end. `last` is the position
-    given last: ask for what is `newer_than` it to hear of new messages only.
+    request looks at so many messages and no more: `next` is where to go on, null at the end.
     """
     found = _find(caller, vhost, queue)
     wanted = filter_of(request.query_params)
-    walk = browse.Walk(found, offset=offset, after=_place(after), newer_than=newer_than)
-    last = found.last_position
+    walk = browse.Walk(found, offset=offset, after=_place(after))
     chosen, scanned, place = await _scan(walk, found, wanted, limit)
     items = [message_view(seen.message, encoding, truncate) for seen in chosen]
-    body = {"items": items, "scanned": scanned, "next": _token(walk, place), "last": last}
+    body = {"items": items, "scanned": scanned, "next": _token(walk, place)}
     return lists.one(request, body)
 
 
