@@ -79,6 +79,13 @@ class Timing:
         self.count += 1
         self.total_ms += took_ms
 
+    def include(self, other: "Timing") -> None:
+        """Add all that another has counted."""
+        for at, count in enumerate(other.buckets()):
+            self._buckets[at] += count
+        self.count += other.count
+        self.total_ms += other.total_ms
+
     def buckets(self) -> list[int]:
         """How many took less than the first bound, how many less than the second but not less than the first, …."""
         return list(self._buckets)

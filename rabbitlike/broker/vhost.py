@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker import router
 from rabbitlike.broker.bindings import Binding
-from rabbitlike.broker.counters import Counters
+from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
@@ -73,8 +73,12 @@ class Vhost:
         "limits",
         "name",
         "policies",
+        "processing",
         "queues",
+        "recv_oct",
+        "send_oct",
         "tags",
+        "waiting",
     )
 
     def __init__(self, name: str, broker: Broker) -> None:
@@ -84,6 +88,11 @@ class Vhost:
         self.generation = 0
         #: What all channels did here, those included that are gone.
         self.counters = Counters(broker.turn.now_ms)
+        self.recv_oct = 0
+        self.send_oct = 0
+        #: The timings of queues that are gone.
+        self.waiting = Timing()
+        self.processing = Timing()
         self.description = ""
         self.tags: tuple[str, ...] = ()
         #: The type of queues whose declaration names none; None: classic.
@@ -262,7 +271,7 @@ class Vhost:
         self.broker.churn.queues_created += 1
         return queue
 
-    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int) -> None:
+    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int, *, is_paused: bool) -> None:
         """A durable queue from before the restart, as it was; its messages are recovered by its log's number."""
         settings = _PLAIN
         if arguments:
@@ -270,7 +279,9 @@ class Vhost:
                 arguments, queue=name, vhost=self.name, durable=True, exclusive=False, auto_delete=auto_delete
             )
         log = self.broker.make_log(settings, is_durable=True, queue_id=queue_id)
-        self._add_queue(name, True, auto_delete, None, arguments, settings, log)
+        queue = self._add_queue(name, True, auto_delete, None, arguments, settings, log)
+        if is_paused:
+            queue.pause()
 
     def _add_queue(
         self,
@@ -302,6 +313,15 @@ class Vhost:
         self.renew_routes()
         return queue
 
+    def pause_queue(self, queue: Queue) -> None:
+        """The queue hands nothing out; that of a durable one outlives a restart."""
+        queue.pause()
+        self.broker.topology.add_queue(queue)
+
+    def resume_queue(self, queue: Queue) -> None:
+        queue.resume()
+        self.broker.topology.add_queue(queue)
+
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue; how many ready messages went with it. One that is gone already had none."""
         if self.queues.get(queue.name) is not queue:
@@ -314,6 +334,8 @@ class Vhost:
         del self.queues[queue.name]
         self.broker.topology.remove_queue(queue)
         self.broker.churn.queues_deleted += 1
+        self.waiting.include(queue.waiting)
+        self.processing.include(queue.processing)
         if queue.owner is not None:
             self._disown(queue)
         self.renew_routes()
