@@ -58,6 +58,8 @@ class ClientChannel(Protocol):
         """An operator ends one of its consumers; False: there is no such."""
         ...
 
+    def consumer_views(self) -> list[dict[str, object]]: ...
+
 
 class Client(Protocol):
     """A connection, as the broker and the management see it."""

@@ -280,6 +280,10 @@ def queue(queue: Queue) -> View:
         "garbage_collection": GARBAGE,
         "recoverable_slaves": None,
     }
+    if queue.settings.queue_type == "quorum":
+        # parity: one replica, and every message persistent.
+        view |= {"leader": view["node"], "members": [view["node"]], "online": [view["node"]]}
+        view |= {"messages_persistent": view["messages"], "message_bytes_persistent": view["message_bytes"]}
     if queue.exclusive_consumer is not None:
         view["exclusive_consumer_tag"] = text(queue.exclusive_consumer.tag)
     if queue.consumers.active is not None:

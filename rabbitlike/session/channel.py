@@ -483,6 +483,9 @@ class Channel(Content):
         """What it holds of one queue."""
         return views.held_of(self, queue)
 
+    def consumer_views(self) -> list[dict[str, object]]:
+        return [consumer.view() for consumer in self.consumers.values()]
+
     def close(self) -> None:
         """Take the channel out of the broker: its consumers leave, what it holds goes back."""
         if self.is_open:
