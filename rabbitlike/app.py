@@ -106,7 +106,7 @@ class App:
         def resumed() -> None:
             disk.failing(False)
 
-        writer = Writer(self.store.commit, journal.take, broker.committed, failed, resumed)
+        writer = Writer(self.store.commit, journal.take, broker.committed, failed, resumed, broker.commits.done)
         broker.recover(recovered)
         writer.start()
         self._writer, self._disk = writer, disk
@@ -161,10 +161,14 @@ class App:
     async def start_management(self) -> None:
         """The HTTP API; after AMQP, which clients wait for."""
         settings = self.settings
-        if settings.management_port is None:
+        wanted = [
+            (Endpoint("http", settings.host, port, option=option), option)
+            for option in ("management_port", "prometheus_port")
+            if (port := getattr(settings, option)) is not None
+        ]
+        if not wanted:
             return
-        endpoint = Endpoint("http", settings.host, settings.management_port, option="management_port")
-        sockets = bind(endpoint)
+        bound = {option: (endpoint, bind(endpoint)) for endpoint, option in wanted}
         # Importing takes longer than all the rest of the start: clients are served meanwhile.
         await asyncio.to_thread(importlib.import_module, "rabbitlike.management.server")
         from rabbitlike.management.context import Context
@@ -172,8 +176,13 @@ class App:
 
         context = Context(self.broker, settings, self.urls, self.broker.clock.now_ms())
         self._management = ManagementServer(context)
-        await self._management.start(sockets)
-        self.urls.extend(urls(endpoint, sockets))
+        for option, (endpoint, sockets) in bound.items():
+            if option == "prometheus_port":
+                context.prometheus_port = sockets[0].getsockname()[1]
+                await self._management.start_metrics(sockets)
+            else:
+                await self._management.start(sockets)
+            self.urls.extend(urls(endpoint, sockets))
 
     def _close_listeners(self) -> None:
         for server in self._servers:

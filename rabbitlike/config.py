@@ -90,6 +90,12 @@ class Settings(BrokerSettings):
     management_port: int | None = option(
         15_672, "HTTP port; 0 takes a free one, none listens on none.", ge=0, le=65_535
     )
+    prometheus_port: int | None = option(
+        None, "Port for metrics without a login, RabbitMQ's is 15692; none listens on none.", ge=0, le=65_535
+    )
+    collect_statistics_interval_ms: int = option(
+        5000, "How often rates and history are sampled.", ge=1000, le=3_600_000
+    )
     data_dir: Path = option(Path("data"), "Folder for all that outlives a restart.")
     durability: Literal["full", "normal", "off"] = option(
         "full", "What a confirm means: on the disk (full), or safe from a crash of the broker alone (normal, off)."

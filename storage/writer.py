@@ -7,6 +7,7 @@ is ever dropped: a commit that fails is tried again, the same work, until it suc
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVarTuple
 
@@ -26,7 +27,8 @@ class Writer:
 
     `take` returns what gathered and starts afresh; it may be empty. `committed(number)` says that the work of that
     number, and all before it, is durable. `failed(error)` comes after each attempt that failed, `resumed()` when one
-    succeeds after that, before its `committed`.
+    succeeds after that, before its `committed`. `timed(seconds, work)` says how long a commit took that had something
+    in it, with all its attempts, before its `committed`.
     """
 
     def __init__(
@@ -36,12 +38,14 @@ class Writer:
         committed: Callable[[int], None],
         failed: Callable[[StorageError], None],
         resumed: Callable[[], None],
+        timed: Callable[[float, Work], None] = lambda seconds, work: None,
     ) -> None:
         self._commit = commit
         self._take = take
         self._committed = committed
         self._failed = failed
         self._resumed = resumed
+        self._timed = timed
         #: The number that the work gathering now will have. Grows by one with each take.
         self.number = 1
         #: Since when commits fail: the last error; None while all is well.
@@ -89,7 +93,9 @@ class Writer:
             self.number += 1
             work = self._take()
             if not work.is_empty():
+                began_s = time.perf_counter()
                 await self._commit_surely(work)
+                self._tell(self._timed, time.perf_counter() - began_s, work)
             self._tell(self._committed, number)
 
     async def _commit_surely(self, work: Work) -> None:

@@ -25,7 +25,7 @@ _ALL_PROPERTIES: Final = {
         "in": {"a": 1},
     },
     "delivery_mode": 2,
-    "priority": 0,
+    "priority": 3,
     "correlation_id": "c",
     "reply_to": "r",
     "expiration": "600000",
@@ -134,11 +134,7 @@ MESSAGES: Final = (
         "/exchanges/parity/amq.default/publish",
         _MESSAGE | {"properties": {"colour": "red"}},
     ),
-    post(
-        "publish-properties-list",
-        "/exchanges/parity/amq.default/publish",
-        _MESSAGE | {"properties": [], "routing_key": "x"},
-    ),
+    post("publish-properties-list", "/exchanges/parity/amq.default/publish", _MESSAGE | {"properties": []}),
     post("publish-user-id", "/exchanges/parity/amq.default/publish", _MESSAGE | {"properties": {"user_id": "mallory"}}),
     post(
         "publish-bad-expiration",

@@ -25,8 +25,7 @@ class Doors:
 
     @cached_property
     def _client(self) -> httpx.Client:
-        # RabbitMQ hangs up after some refusals without saying so: a kept connection may be dead already.
-        return httpx.Client(timeout=TIMEOUT_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+        return httpx.Client(timeout=TIMEOUT_S, trust_env=False)
 
     def close(self) -> None:
         self._client.close()

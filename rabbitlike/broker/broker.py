@@ -12,12 +12,14 @@ from typing import Protocol
 
 from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
+from rabbitlike.broker.commits import Commits
 from rabbitlike.broker.counters import Churn, Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.parameters import Parameter, Parameters
 from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
 from rabbitlike.broker.queues.arguments import QueueSettings, queue_type_named
+from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.terms import Json
@@ -50,15 +52,7 @@ class ClientChannel(Protocol):
 
     def view(self) -> dict[str, object]: ...
 
-    def held_of(self, queue: Queue) -> list[dict[str, object]]:
-        """What it was given of one queue and has not settled."""
-        ...
-
-    def cancel_consumer(self, tag: str) -> bool:
-        """An operator ends one of its consumers; False: there is no such."""
-        ...
-
-    def consumer_views(self) -> list[dict[str, object]]: ...
+    def held_of(self, queue: Queue) -> list[dict[str, object]]: ...
 
 
 class Client(Protocol):
@@ -119,6 +113,7 @@ class Broker:
         #: What is on its way to the store; None when nothing outlives the process.
         self.journal = journal
         self.topology = Topology(None)
+        self.commits = Commits()
         self._last_queue_id = 0
         #: Clients with answers that wait for a commit.
         self.waiting: dict[Waiter, None] = {}
@@ -130,6 +125,8 @@ class Broker:
         self.alarms.listen(self._on_alarm)
         self.connections: set[Client] = set()
         self.churn = Churn()
+        #: Messages that queues gave up, by the reason: without and with an exchange to dead-letter to.
+        self.deaths: dict[Reason, list[int]] = {reason: [0, 0] for reason in Reason}
         #: Requesters of direct replies, by the name that replies are published to.
         self.replies: dict[str, Requester] = {}
         self.vhosts: dict[str, Vhost] = {}
@@ -404,13 +401,6 @@ class Broker:
         return True
 
     # Clients
-
-    def client(self, name: str) -> Client | None:
-        """The open connection of this name."""
-        for client in self.connections:
-            if client.name == name and client.is_open:
-                return client
-        return None
 
     def reply_consumer(self, name: str) -> Requester | None:
         """Who waits for direct replies under this name, if anybody still does."""

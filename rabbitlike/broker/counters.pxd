@@ -30,3 +30,5 @@ cdef class Timing:
 
     @cython.locals(at=int, bound_ms=int64_t)
     cpdef object add(self, int64_t took_ms)
+    @cython.locals(at=int)
+    cpdef object include(self, Timing other)

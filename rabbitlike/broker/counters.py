@@ -80,9 +80,9 @@ class Timing:
         self.total_ms += took_ms
 
     def include(self, other: "Timing") -> None:
-        """Add all that another has counted."""
-        for at, count in enumerate(other.buckets()):
-            self._buckets[at] += count
+        """Add all that another measured."""
+        for at in range(24):
+            self._buckets[at] += other._buckets[at]
         self.count += other.count
         self.total_ms += other.total_ms
 

@@ -75,8 +75,6 @@ class Vhost:
         "policies",
         "processing",
         "queues",
-        "recv_oct",
-        "send_oct",
         "tags",
         "waiting",
     )
@@ -88,9 +86,7 @@ class Vhost:
         self.generation = 0
         #: What all channels did here, those included that are gone.
         self.counters = Counters(broker.turn.now_ms)
-        self.recv_oct = 0
-        self.send_oct = 0
-        #: The timings of queues that are gone.
+        #: What its queues measured that are gone.
         self.waiting = Timing()
         self.processing = Timing()
         self.description = ""
@@ -271,7 +267,7 @@ class Vhost:
         self.broker.churn.queues_created += 1
         return queue
 
-    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int, *, is_paused: bool) -> None:
+    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int) -> None:
         """A durable queue from before the restart, as it was; its messages are recovered by its log's number."""
         settings = _PLAIN
         if arguments:
@@ -279,9 +275,7 @@ class Vhost:
                 arguments, queue=name, vhost=self.name, durable=True, exclusive=False, auto_delete=auto_delete
             )
         log = self.broker.make_log(settings, is_durable=True, queue_id=queue_id)
-        queue = self._add_queue(name, True, auto_delete, None, arguments, settings, log)
-        if is_paused:
-            queue.pause()
+        self._add_queue(name, True, auto_delete, None, arguments, settings, log)
 
     def _add_queue(
         self,
@@ -313,15 +307,6 @@ class Vhost:
         self.renew_routes()
         return queue
 
-    def pause_queue(self, queue: Queue) -> None:
-        """The queue hands nothing out; that of a durable one outlives a restart."""
-        queue.pause()
-        self.broker.topology.add_queue(queue)
-
-    def resume_queue(self, queue: Queue) -> None:
-        queue.resume()
-        self.broker.topology.add_queue(queue)
-
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue; how many ready messages went with it. One that is gone already had none."""
         if self.queues.get(queue.name) is not queue:
@@ -334,13 +319,13 @@ class Vhost:
         del self.queues[queue.name]
         self.broker.topology.remove_queue(queue)
         self.broker.churn.queues_deleted += 1
-        self.waiting.include(queue.waiting)
-        self.processing.include(queue.processing)
         if queue.owner is not None:
             self._disown(queue)
         self.renew_routes()
         if queue in self._incoming:
             self._remove_exchanges(self._release(queue))
+        self.waiting.include(queue.waiting)
+        self.processing.include(queue.processing)
         # Last: its consumers are told, and may ask for this very queue again.
         queue.delete()
         return count

@@ -12,17 +12,20 @@ import typer
 
 from rabbitlike.commands import (
     accounts,
+    browsing,
     call,
     declaring,
     definitions,
     getting,
     listing,
     local,
+    logs,
     policies,
     publishing,
     queues,
     showing,
     status,
+    tailing,
     top,
 )
 from rabbitlike.commands.faults import Fault
@@ -46,6 +49,7 @@ def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> Non
         ("delete", declaring.delete, THINGS),
         ("purge", queues.purge, THINGS),
         ("connections", queues.connections, THINGS),
+        ("tail", tailing.group, MESSAGES),
         ("users", accounts.users, RIGHTS),
         ("permissions", accounts.permissions, RIGHTS),
         ("policies", policies.group, RIGHTS),
@@ -58,6 +62,8 @@ def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> Non
     queues.add_commands(root, THINGS)
     publishing.add_commands(root, MESSAGES)
     getting.add_commands(root, MESSAGES)
+    browsing.add_commands(root, MESSAGES)
     status.add_commands(root, HEALTH)
     top.add_commands(root, HEALTH)
+    logs.add_commands(root, HEALTH)
     local.add_commands(root, RIGHTS)

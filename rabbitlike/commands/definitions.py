@@ -1,7 +1,7 @@
 """`definitions`: everything that is declared, as one JSON file, out of a broker and into one."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,7 +10,7 @@ import typer
 from rabbitlike.commands.api import View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.faults import Fault
-from rabbitlike.commands.progress import transferring
+from rabbitlike.commands.progress import Advance, counting
 from rabbitlike.commands.values import read_file
 
 group = typer.Typer(help="Export and import what is declared.", no_args_is_help=True)
@@ -39,7 +39,7 @@ def export(
     path = ("definitions",) if call.asked_vhost is None else ("definitions", call.asked_vhost)
     with call.api.stream("GET", path) as answer:
         length = answer.headers.get("content-length")
-        with transferring("exporting", int(length) if length else None) as moved:
+        with counting("exporting", int(length) if length else None, in_octets=True) as moved:
             octets = b"".join(_told(answer.iter_bytes(LOT), moved))
     definitions: View = _read(octets, call.api.address.url)
     text = json.dumps(definitions, indent=2, ensure_ascii=False) + "\n"
@@ -61,14 +61,14 @@ def load(
     octets = read_file(file)
     definitions = _read(octets, file)
     path = ("definitions",) if call.asked_vhost is None else ("definitions", call.asked_vhost)
-    with transferring("importing", len(octets)) as moved:
+    with counting("importing", len(octets), in_octets=True) as moved:
         lots = (octets[at : at + LOT] for at in range(0, len(octets), LOT))
         with call.api.stream("POST", path, content=_told(lots, moved), length=len(octets)):
             pass
     call.output.done(f"imported {_summary(definitions)}", outcome="imported", **_counts(definitions))
 
 
-def _told(lots: Iterator[bytes], moved: Callable[[int], None]) -> Iterator[bytes]:
+def _told(lots: Iterator[bytes], moved: Advance) -> Iterator[bytes]:
     for lot in lots:
         yield lot
         moved(len(lot))

@@ -3,6 +3,7 @@
 import base64
 import enum
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -11,7 +12,7 @@ from rabbitlike.commands.api import View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.listing import worth_showing
 from rabbitlike.commands.names import QueueName
-from rabbitlike.commands.output import columns
+from rabbitlike.commands.output import Column, columns
 
 
 class AckMode(enum.StrEnum):
@@ -54,7 +55,7 @@ def get(
     tell(call, messages, "no messages" if count > 1 else "no message", raw=raw)
 
 
-def tell(call: Call, messages: list[View], empty: str, *, raw: bool) -> None:
+def tell(call: Call, messages: list[View], empty: str, *, raw: bool, columns_shown: Sequence[Column] = SHOWN) -> None:
     """Messages as a table, as JSON, or their bodies alone."""
     if raw:
         for message in messages:
@@ -62,7 +63,7 @@ def tell(call: Call, messages: list[View], empty: str, *, raw: bool) -> None:
     elif call.output.as_json:
         call.output.json(messages)
     else:
-        shown = SHOWN if call.output.is_plain else worth_showing(SHOWN, messages)
+        shown = list(columns_shown) if call.output.is_plain else worth_showing(columns_shown, messages)
         call.output.table(messages, shown, empty=empty)
 
 

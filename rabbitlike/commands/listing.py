@@ -1,6 +1,6 @@
 """`list`: everything the broker has, one table per kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -210,7 +210,7 @@ def list_command(resource: Resource, to: typer.Typer, name: str) -> None:
     broker_command(to, name)(body)
 
 
-def worth_showing(shown: list[Column], views: list[View]) -> list[Column]:
+def worth_showing(shown: Sequence[Column], views: list[View]) -> list[Column]:
     """Without the columns that say nothing, and without the vhost when there is only one."""
     kept = []
     for column in shown:

@@ -85,6 +85,18 @@ class Output:
         self.line(json.dumps(value, ensure_ascii=False))
         sys.stdout.flush()
 
+    def live(self, at: str, what: str, text: str) -> None:
+        """One line of something that goes on: it is to be seen at once."""
+        if self.is_plain:
+            self.line(f"{at}  {what}  {text}")
+        else:
+            from rich.text import Text
+
+            styles = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
+            said = Text.assemble((at, "dim"), "  ", (what, styles.get(what, "cyan")), "  ", text)
+            self.console.print(said, soft_wrap=True)
+        sys.stdout.flush()
+
     def remark(self, text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
@@ -236,7 +248,7 @@ def _number(path: str, name: str, value: float) -> str:
         return size(value)
     if name == "uptime":
         return duration(value / 1000)
-    if name in ("connected_at", "timestamp") and value:
+    if name in ("connected_at", "timestamp", "published_at", "expires_at") and value:
         return moment(value / 1000 if value > 1e11 else value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 

@@ -10,26 +10,17 @@ from typing import Final
 PATIENCE_S: Final = 0.5
 REFRESH_S: Final = 0.1
 
-Advance = Callable[[], None]
+#: To be told how many more are done.
+Advance = Callable[[int], None]
 
 
 @contextmanager
-def counting(what: str, total: int | None) -> Iterator[Advance]:
-    """A bar of things done, `total` of them or nobody knows; to be told of each."""
+def counting(what: str, total: int | None, *, in_octets: bool = False) -> Iterator[Advance]:
+    """A bar of things done, or octets moved: `total` of them, or nobody knows."""
     if not sys.stderr.isatty() or total == 1:
-        yield lambda: None
-        return
-    with _Bar(what, total, in_octets=False) as bar:
-        yield lambda: bar.add(1)
-
-
-@contextmanager
-def transferring(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar of octets moved; to be told of each lot."""
-    if not sys.stderr.isatty():
         yield lambda _: None
         return
-    with _Bar(what, total, in_octets=True) as bar:
+    with _Bar(what, total, in_octets=in_octets) as bar:
         yield bar.add
 
 

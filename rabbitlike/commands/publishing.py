@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +12,7 @@ from rabbitlike.commands.api import DEFAULT_EXCHANGE, Api, View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.faults import REFUSED, Fault, Refused
 from rabbitlike.commands.names import EXCHANGE_OPTION, QUEUE_OPTION
-from rabbitlike.commands.progress import counting
+from rabbitlike.commands.progress import Advance, counting
 from rabbitlike.commands.values import pairs, read_file
 
 Header = Annotated[
@@ -82,7 +82,7 @@ class Tally:
     def __init__(self, api: Api, path: tuple[str, ...]) -> None:
         self.published = 0
         self.unrouted = 0
-        self.on_answer: Callable[[], None] = lambda: None
+        self.on_answer: Advance = lambda _: None
         self._api = api
         self._path = path
 
@@ -99,7 +99,7 @@ class Tally:
     def count(self, answer: Any) -> None:
         self.published += 1
         self.unrouted += not answer["routed"]
-        self.on_answer()
+        self.on_answer(1)
 
     def told(self) -> str:
         if self.published == 1:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
+from rabbitlike.broker.views import node_name
+from rabbitlike.management.lag import LoopLag
 from rabbitlike.management.logins import Failures
+from rabbitlike.management.node import Node
+from rabbitlike.management.rates import Rates
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
@@ -23,10 +27,38 @@ class Context:
     #: Where the broker listens, as URLs.
     urls: list[str] = field(default_factory=list)
     started_at_ms: int = 0
+    #: The port that metrics are served at without a password, if there is one.
+    prometheus_port: int | None = None
     failures: Failures = field(init=False)
+    rates: Rates = field(init=False)
+    node_stats: Node = field(init=False)
+    lag: LoopLag = field(init=False)
 
     def __post_init__(self) -> None:
-        self.failures = Failures(self.broker.clock)
+        clock = self.broker.clock
+        self.failures = Failures(clock)
+        self.node_stats = Node(self.broker, self.settings)
+        self.rates = Rates(self.broker, clock, self.settings.collect_statistics_interval_ms, self.node_stats.measure)
+        self.lag = LoopLag(clock)
+
+    @property
+    def node(self) -> str:
+        return node_name(self.settings)
+
+    @property
+    def cluster_name(self) -> str:
+        """As it was set by an operator, else as the options have it."""
+        name = self.broker.parameters.globals.get("cluster_name")
+        return name if isinstance(name, str) else self.settings.cluster_name
+
+    def start(self) -> None:
+        """Watch the broker from now on."""
+        self.rates.start()
+        self.lag.start()
+
+    def stop(self) -> None:
+        self.rates.stop()
+        self.lag.stop()
 
 
 def context_of(request: Request) -> Context:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 import uvicorn
+from fastapi import FastAPI
 
 from rabbitlike.management.api import create_api
 from rabbitlike.management.context import Context
+from rabbitlike.management.routes.metrics import create_metrics_api
 
 #: Requests under way at the end have this long; streams that never end by themselves are cut then.
 GRACE_S: Final = 1
@@ -29,8 +31,21 @@ class ManagementServer:
     """The HTTP side of one broker."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
+        self._running: list[tuple[_Server, asyncio.Task[None]]] = []
+        context.start()
+
+    async def start(self, sockets: list[socket.socket]) -> None:
+        """Serve the API here."""
+        await self._serve(create_api(self._context), sockets)
+
+    async def start_metrics(self, sockets: list[socket.socket]) -> None:
+        """Serve metrics here, to whoever asks."""
+        await self._serve(create_metrics_api(self._context), sockets)
+
+    async def _serve(self, api: FastAPI, sockets: list[socket.socket]) -> None:
         config = uvicorn.Config(
-            create_api(context),
+            api,
             lifespan="off",
             ws="none",
             log_config=None,
@@ -38,13 +53,15 @@ class ManagementServer:
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
         )
-        self._server = _Server(config)
-
-    async def start(self, sockets: list[socket.socket]) -> None:
-        self._task = asyncio.create_task(self._server.serve(sockets), name="management")
-        while not self._server.started and not self._task.done():  # noqa: ASYNC110 - uvicorn has nothing to wait for
+        server = _Server(config)
+        task = asyncio.create_task(server.serve(sockets), name="management")
+        self._running.append((server, task))
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn has nothing to wait for
             await asyncio.sleep(POLL_S)
 
     async def stop(self) -> None:
-        self._server.should_exit = True
-        await asyncio.wait([self._task])
+        self._context.stop()
+        for server, _ in self._running:
+            server.should_exit = True
+        if self._running:
+            await asyncio.wait([task for _, task in self._running])

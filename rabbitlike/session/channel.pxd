@@ -5,7 +5,6 @@ from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
-from rabbitlike.broker.publication cimport Publication, count_publish
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.content cimport Content
@@ -68,9 +67,10 @@ cdef class Channel(Content):
     cdef bint _needs_care(self) except -1
     @cython.locals(target=Target)
     cdef Target _find_target(self)
-    @cython.locals(properties=Properties, publication=Publication)
+    @cython.locals(properties=Properties)
     cdef object _publish_carefully(self, Target target, bytes body)
-    cpdef bint deposit(self, Publication publication) except -1
+    @cython.locals(queue=Queue, message=Message)
+    cpdef bint deposit(self, object publication) except -1
     cdef object _return(self, bytes address, bytes properties, bytes body)
     @cython.locals(before=int64_t)
     cpdef object write_answers(self)

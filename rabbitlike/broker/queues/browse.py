@@ -58,15 +58,17 @@ class Seen:
 
 
 class Walk:
-    """A walk over the ready messages of one queue, from ``after`` (None: the front), past ``offset`` of them.
+    """A walk over the ready messages of one queue, from ``after`` (None: the front), past ``offset`` of them; only over
+    those with positions above ``newer_than``, and older ones cost nothing.
 
     while not walk.is_done:
         for seen in walk.step(): …
         await asyncio.sleep(0)
     """
 
-    def __init__(self, queue: "Queue", *, offset: int = 0, after: Place | None = None) -> None:
+    def __init__(self, queue: "Queue", *, offset: int = 0, after: Place | None = None, newer_than: int = 0) -> None:
         self._queue = queue
+        self._newer_than = newer_than
         self._skip = offset
         #: The last message seen or skipped: another walk can go on from here.
         self.place = Place(TOP, 0) if after is None else after
@@ -78,7 +80,7 @@ class Walk:
             if number > self.place.level:
                 continue
             if number < self.place.level:
-                self.place = Place(number, 0)
+                self.place = Place(number, self._newer_than)
             seen = self._step_in(level)
             if seen is not None:
                 return seen

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def bury(queue: "Queue", message: Message, reason: Reason) -> None:
     """``message`` is out of ``queue`` already."""
-    if queue.settings.dead_letter_exchange is not None:
+    has_exchange = queue.settings.dead_letter_exchange is not None
+    queue.vhost.broker.deaths[reason][has_exchange] += 1
+    if has_exchange:
         queue.turn.later(partial(_send_letter, queue, message, reason))
 
 

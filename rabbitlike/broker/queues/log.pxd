@@ -1,7 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 
@@ -26,8 +25,6 @@ cdef class StoredBatch:
 cdef class Log:
     cdef readonly int64_t queue_id
     cdef Journal _journal
-    cdef Counters _counters
-    cdef Counters _totals
     cdef public int levels
     cdef public int default_priority
     cdef public bint is_touched

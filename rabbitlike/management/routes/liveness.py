@@ -1,4 +1,4 @@
-"""What a probe without a password may ask: is the broker up?"""
+"""What a probe without a password may ask: is the broker up? Is it ready: see health.py."""
 
 from fastapi import APIRouter
 
@@ -10,8 +10,3 @@ router = APIRouter()
 @router.get("/")
 async def root() -> dict[str, str]:
     return {"name": "rabbitlike", "version": __version__}
-
-
-@router.get("/api/health/checks/ready-to-serve-clients")
-async def ready_to_serve_clients() -> dict[str, str]:
-    return {"status": "ok"}

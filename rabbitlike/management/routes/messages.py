@@ -83,11 +83,8 @@ async def publish(here: Here, caller: Member, vhost: str, exchange: str, body: P
         alarms = ", ".join(sorted(here.broker.alarms.active))
         raise ApiError(503, "service_unavailable", f"publishers are blocked: {alarms}")
     publisher = Publisher(caller.user, home, caller.permit_in(home), caller.permit_topic_in(home))
-    try:
-        with turn(here.broker):
-            published = publisher.publish(name, checked_name(body.routing_key, "routing key"), properties, payload)
-    except AmqpError as error:
-        raise bad_request(str(error)) from None  # parity: whatever the code, also for those who may not
+    with _channel(), turn(here.broker):
+        published = publisher.publish(name, checked_name(body.routing_key, "routing key"), properties, payload)
     if not published.is_accepted:
         raise bad_request(REJECTED)
     if published.is_stored:
@@ -103,11 +100,11 @@ class Get(Body):
 
 
 def _find(caller: Caller, vhost: str, name: str) -> Queue:
-    home = caller.vhost(vhost, "vhost_not_found")
-    caller.permit_in(home)("read", "queue", name)  # first: who may not read is not told what there is
-    if name not in home.queues:
+    queue = caller.vhost(vhost, "vhost_not_found").queues.get(name)
+    if queue is None:
         raise not_found("queue_not_found")
-    return home.queue(name)
+    caller.permit_in(queue.vhost)("read", "queue", name)
+    return queue.vhost.queue(name)
 
 
 @router.post("/queues/{vhost:name}/{queue:name}/get", response_model=None)
@@ -202,6 +199,7 @@ async def look(
     queue: str,
     after: Annotated[str | None, Query(description="What an earlier answer had as `next`.")] = None,
     offset: Annotated[int, Query(ge=0, le=1 << 53, description="Messages to skip.")] = 0,
+    newer_than: Annotated[int, Query(ge=0, lt=1 << 63, description="Only positions above this one.")] = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     encoding: Literal["auto", "base64"] = "auto",
     truncate: Annotated[int | None, Query(ge=0)] = 50_000,
@@ -209,14 +207,16 @@ async def look(
     """Ready messages in the order they would be delivered, without touching them.
 
     Filters are `header.<name>`, `property.<name>`, `exchange`, `routing_key` and `text`, which the body contains. A
-    request looks at so many messages and no more: `next` is where to go on, null at the end.
+    request looks at so many messages and no more: `next` is where to go on, null at the end. `last` is the position
+    given last: ask for what is `newer_than` it to hear of new messages only.
     """
     found = _find(caller, vhost, queue)
     wanted = filter_of(request.query_params)
-    walk = browse.Walk(found, offset=offset, after=_place(after))
+    walk = browse.Walk(found, offset=offset, after=_place(after), newer_than=newer_than)
+    last = found.last_position
     chosen, scanned, place = await _scan(walk, found, wanted, limit)
     items = [message_view(seen.message, encoding, truncate) for seen in chosen]
-    body = {"items": items, "scanned": scanned, "next": _token(walk, place)}
+    body = {"items": items, "scanned": scanned, "next": _token(walk, place), "last": last}
     return lists.one(request, body)
 
 

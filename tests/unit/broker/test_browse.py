@@ -137,6 +137,20 @@ def test_a_walk_goes_on_where_another_stopped(disk: SimulatedDisk) -> None:
     assert found == list(range(30))
 
 
+def test_a_walk_over_what_is_new(disk: SimulatedDisk) -> None:
+    """In every level, wherever it is: a message of a low level is as new as one of a high level."""
+    pair = disk.boot(queue_window=WINDOW)
+    ch = pair.connect().channel()
+    queue = declare(pair, ch)
+    fill(pair, ch, 30)
+    fill(pair, ch, 3, priority=5)
+    last = queue.last_position
+    assert walk_on(Walk(queue, newer_than=last)) == []
+    fill(pair, ch, 2)
+    fill(pair, ch, 1, priority=5)
+    assert [seen.position for seen in walk_on(Walk(queue, newer_than=last))] == [last + 3, last + 1, last + 2]
+
+
 def test_messages_may_vanish_and_come_between_steps(disk: SimulatedDisk) -> None:
     pair = disk.boot(queue_window=WINDOW)
     ch = pair.connect().channel()

@@ -1,0 +1,210 @@
+"""`peek`, `move` and `delete message`: single messages where they lie, without touching the others."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from rabbitlike.commands.api import Api, View
+from rabbitlike.commands.call import Call, broker_command
+from rabbitlike.commands.declaring import delete, gone
+from rabbitlike.commands.faults import Fault, Refused
+from rabbitlike.commands.getting import Raw, Truncate, tell
+from rabbitlike.commands.names import EXCHANGE_OPTION, QUEUE_OPTION, QueueName
+from rabbitlike.commands.output import columns
+from rabbitlike.commands.progress import counting
+
+SHOWN: Final = columns(
+    "position published_at exchange routing_key redelivered properties.delivery_mode=mode "
+    "properties.priority=priority properties.content_type=content_type properties.headers=headers "
+    "payload_bytes=size payload"
+)
+#: As many as one answer holds, and as one request moves.
+MOST_SEEN: Final = 500
+MOST_MOVED: Final = 1_000
+
+WithHeader = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", help="Only those with this header; several times.", metavar="KEY=VALUE"),
+]
+WithProperty = Annotated[
+    list[str] | None,
+    typer.Option("--property", "-P", help="Only those with this property, as type=order.", metavar="KEY=VALUE"),
+]
+WithText = Annotated[str | None, typer.Option("--text", help="Only those with this in the body.", metavar="TEXT")]
+WithKey = Annotated[
+    str | None, typer.Option("--routing-key", "-k", help="Only those that came with this key.", metavar="KEY")
+]
+FromExchange = Annotated[
+    str | None, typer.Option("--exchange", "-x", help="Only those that came through it.", metavar="EXCHANGE")
+]
+
+
+def look(api: Api, path: tuple[str, ...], query: dict[str, str | int], most: int) -> Iterator[View]:
+    """Up to `most` messages, however many answers that takes: one looks at a part of the queue only."""
+    asked = dict(query)
+    left = most
+    while left > 0:
+        answer = api.get(*path, "messages", limit=min(left, MOST_SEEN), **asked)
+        yield from answer["items"]
+        left -= len(answer["items"])
+        if answer["next"] is None:
+            return
+        asked.pop("offset", None)
+        asked["after"] = answer["next"]
+
+
+def _texts(each: list[str] | None, option: str) -> dict[str, str]:
+    """`key=value` texts; the broker compares values as texts."""
+    found = {}
+    for text in each or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise Fault(f"{option} '{text}': write it as KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _filter(
+    header: list[str] | None, prop: list[str] | None, text: str | None, key: str | None, exchange: str | None
+) -> View:
+    """Which messages are meant, as `messages/move` takes it."""
+    given = {
+        "headers": _texts(header, "--header"),
+        "properties": _texts(prop, "--property"),
+        "text": text,
+        "routing_key": key,
+        "exchange": exchange,
+    }
+    return {name: value for name, value in given.items() if value is not None and value != {}}
+
+
+def _query(wanted: View) -> dict[str, str | int]:
+    """The same, as a query takes it."""
+    query: dict[str, str | int] = {}
+    for name, value in wanted.items():
+        if isinstance(value, dict):
+            query |= {f"{_ONE_OF[name]}.{key}": each for key, each in value.items()}
+        else:
+            query[name] = value
+    return query
+
+
+_ONE_OF: Final = {"headers": "header", "properties": "property"}
+
+
+def peek(
+    call: Call,
+    queue: QueueName,
+    count: Annotated[int, typer.Option("--count", "-n", help="Most messages to show.", min=1)] = 10,
+    offset: Annotated[int, typer.Option("--offset", help="Skip so many, from the front.", min=0)] = 0,
+    header: WithHeader = None,
+    prop: WithProperty = None,
+    text: WithText = None,
+    key: WithKey = None,
+    exchange: FromExchange = None,
+    raw: Raw = False,
+    truncate: Truncate = None,
+) -> None:
+    """Look at messages without touching them: nothing is taken, marked or reordered, however far behind the front."""
+    query = _query(_filter(header, prop, text, key, exchange))
+    query |= {"offset": offset} if offset else {}
+    query |= {"truncate": truncate} if truncate is not None else {}
+    messages = list(look(call.api, ("queues", call.vhost, queue), query, count))
+    tell(call, messages, "no such messages" if query else "no messages", raw=raw, columns_shown=SHOWN)
+
+
+@broker_command(delete, "message")
+def delete_message(
+    call: Call,
+    queue: QueueName,
+    position: Annotated[int, typer.Argument(metavar="POSITION", help="As `peek` shows it.", min=0)],
+) -> None:
+    """Delete one message, by its position; it is not dead-lettered."""
+    answer = call.api.ask("DELETE", ("queues", call.vhost, queue, "messages", str(position)))
+    if not answer.is_success:
+        call.api.get("queues", call.vhost, queue)
+        raise Refused(f"no message at position {position} of queue '{queue}' is ready")
+    gone(call, "message", f"{queue}/{position}", vhost=call.vhost)
+
+
+def move(
+    call: Call,
+    queue: QueueName,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Queue to move to.", autocompletion=QUEUE_OPTION, metavar="QUEUE")
+    ] = None,
+    to_exchange: Annotated[
+        str | None,
+        typer.Option(
+            "--to-exchange", help="Publish to it instead.", autocompletion=EXCHANGE_OPTION, metavar="EXCHANGE"
+        ),
+    ] = None,
+    to_key: Annotated[
+        str | None, typer.Option("--to-key", help="With this routing key; without, with its own.", metavar="KEY")
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", help="The first so many.", min=1)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    position: Annotated[
+        list[int] | None, typer.Option("--position", help="These, as `peek` shows them; several times.", min=0)
+    ] = None,
+    header: WithHeader = None,
+    prop: WithProperty = None,
+    text: WithText = None,
+    key: WithKey = None,
+    exchange: FromExchange = None,
+) -> None:
+    """Move messages to another queue or through an exchange. One that no queue would take stays where it is."""
+    wanted = _filter(header, prop, text, key, exchange)
+    if (to is None) == (to_exchange is None):
+        raise Fault("where to? Give --to a queue, or --to-exchange")
+    if not (count or everything or position or wanted):
+        raise Fault("which messages? Give --count, --all, --position or a filter")
+    destination: View = {"queue": to} if to is not None else {"exchange": to_exchange}
+    if to_key is not None:
+        destination["routing_key"] = to_key
+    call.api.get(*(("queues", call.vhost, to) if to is not None else ("exchanges", call.vhost, str(to_exchange))))
+    path = ("queues", call.vhost, queue)
+    if position:
+        moved = call.api.post(*path, "messages", "move", body={"positions": position, "destination": destination})[
+            "moved"
+        ]
+    else:
+        moved = _move_many(call, path, wanted, destination, count)
+    target = to if to is not None else f"exchange {to_exchange}"
+    call.output.done(
+        f"{moved:,} messages moved from '{queue}' to '{target}'{call.in_vhost}",
+        kind="messages",
+        queue=queue,
+        vhost=call.vhost,
+        destination=destination,
+        moved=moved,
+        outcome="moved",
+    )
+
+
+def _move_many(call: Call, path: tuple[str, ...], wanted: View, destination: View, count: int | None) -> int:
+    """Request by request, until so many are moved or the end is reached that was the end at the start."""
+    ready = call.api.get(*path).get("messages_ready", 0)
+    left = ready if count is None else count
+    moved = scanned = 0
+    after: Any = None
+    with counting("moving", ready if count is None else min(count, ready)) as advance:
+        while left > 0 and scanned < ready:
+            body: View = {"filter": wanted, "count": min(left, MOST_MOVED), "destination": destination}
+            if after is not None:
+                body["after"] = after
+            answer = call.api.post(*path, "messages", "move", body=body)
+            advance(answer["moved"])
+            moved += answer["moved"]
+            left -= answer["matched"]
+            scanned += answer["scanned"]
+            after = answer["next"]
+            if after is None:
+                break
+    return moved
+
+
+def add_commands(root: typer.Typer, panel: str) -> None:
+    broker_command(root, "peek", panel=panel)(peek)
+    broker_command(root, "move", panel=panel)(move)

@@ -1,0 +1,59 @@
+"""How long messages wait and how long consumers keep them, as histograms."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Final, Literal
+
+from rabbitlike.broker.counters import BOUNDS_MS, Timing
+from rabbitlike.management.prometheus.groups import label, queues
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.broker import Broker
+    from rabbitlike.management.lists import Slices
+
+Name = Literal["waiting", "processing"]
+
+_SAID: Final[dict[Name, tuple[str, str]]] = {
+    "waiting": ("rabbitlike_queue_wait_seconds", "Time from publish to the first delivery"),
+    "processing": ("rabbitlike_queue_processing_seconds", "Time from delivery to its acknowledgement"),
+}
+#: Upper bounds; the last bucket has none.
+_BOUNDS: Final = (*(str(bound_ms / 1000) for bound_ms in BOUNDS_MS), "+Inf")
+
+
+async def timing_lines(broker: Broker, timing: Name, slices: Slices, *, is_detailed: bool) -> AsyncIterator[bytes]:
+    """One histogram for all queues, those that are gone included; or one of each that has been used."""
+    name, said = _SAID[timing]
+    yield f"# HELP {name} {said}\n# TYPE {name} histogram\n".encode()
+    sums = [0] * len(_BOUNDS)
+    total_ms = 0
+    for vhost in list(broker.vhosts.values()):
+        gone: Timing = getattr(vhost, timing)
+        sums = [mine + more for mine, more in zip(sums, gone.buckets(), strict=True)]
+        total_ms += gone.total_ms
+    for queue in queues(broker, None):
+        measured: Timing = getattr(queue, timing)
+        if measured.count:
+            buckets = measured.buckets()
+            if is_detailed:
+                labels = f'vhost="{label(queue.vhost.name)}",queue="{label(queue.name)}"'
+                yield _lines(name, labels, buckets, measured.total_ms)
+            else:
+                sums = [mine + more for mine, more in zip(sums, buckets, strict=True)]
+                total_ms += measured.total_ms
+        await slices.breathe()
+    if not is_detailed:
+        yield _lines(name, "", sums, total_ms)
+
+
+def _lines(name: str, labels: str, buckets: Iterable[int], total_ms: int) -> bytes:
+    before = f"{labels}," if labels else ""
+    around = f"{{{labels}}}" if labels else ""
+    lines = []
+    count = 0
+    for bound, more in zip(_BOUNDS, buckets, strict=True):
+        count += more
+        lines.append(f'{name}_bucket{{{before}le="{bound}"}} {count}\n')
+    lines.append(f"{name}_count{around} {count}\n{name}_sum{around} {total_ms / 1000}\n")
+    return "".join(lines).encode()

@@ -1,0 +1,140 @@
+"""The broker at a glance, and its name."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from rabbitlike import __version__
+from rabbitlike.management import lists
+from rabbitlike.management.ages import WithAges
+from rabbitlike.management.auth import MONITORING, Administrator, Member
+from rabbitlike.management.context import Here
+from rabbitlike.management.exchange_types import exchange_types
+from rabbitlike.management.history import RETENTION
+from rabbitlike.management.kinds import CHURN, CHURNED, DISK, IN, MESSAGES, OUT, VHOST
+from rabbitlike.management.listeners import context_views, listener_views
+from rabbitlike.management.turns import stored, turn
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.management.context import Context
+    from rabbitlike.management.details import View
+
+router = APIRouter(prefix="/api")
+
+#: parity: there is no Erlang here; tools take the text apart, so it is one of a release that fits the version.
+ERLANG: Final = "26.2.5"
+#: Queues looked at between two breaths.
+STRIDE: Final = 2000
+
+#: What is kept for how long, in seconds, as tools offer it: parity, rounded down from what is really kept.
+RETAINED: Final = {
+    "global": [age_s // 600 * 600 for age_s, _ in RETENTION],
+    "basic": [600],
+    "detailed": [600],
+}
+
+
+@router.get("/overview")
+async def overview(request: Request, here: Here, caller: Member, ages: WithAges) -> Response:
+    settings, broker = here.settings, here.broker
+    is_monitor = caller.has(MONITORING)
+    vhosts = [vhost for vhost in broker.vhosts.values() if is_monitor or caller.may_see(vhost.name)]
+    view: View = {
+        "management_version": settings.version,
+        "rates_mode": "basic",
+        "sample_retention_policies": RETAINED,
+        "exchange_types": exchange_types(),
+        "product_version": settings.version,
+        "product_name": settings.product,
+        "rabbitmq_version": settings.version,
+        "rabbitlike_version": __version__,
+        "cluster_name": here.cluster_name,
+        "cluster_tags": {},
+        "node_tags": {},
+        "erlang_version": ERLANG,
+        "erlang_full_version": f"Python {platform.python_version()}, no Erlang",
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "default_queue_type": "classic",
+        "is_op_policy_updating_enabled": True,
+        "enable_queue_totals": False,
+    }
+    reading = here.rates.reading(VHOST, vhosts)
+    stats = _message_stats(vhosts)
+    reading.annotate(stats, list(stats), ages.msg_rates)
+    churn: View = {name: getattr(broker.churn, ours) for name, ours in CHURNED.items()}
+    here.rates.annotate(CHURN, CHURN, churn, ages)
+    totals = await queue_totals(vhosts)
+    reading.annotate(totals, MESSAGES, ages.lengths)
+    view["message_stats"] = stats
+    view["churn_rates"] = churn
+    view["queue_totals"] = totals
+    view["object_totals"] = _object_totals(here, caller.user.name, vhosts, is_monitor=is_monitor)
+    view["statistics_db_event_queue"] = 0
+    if is_monitor:
+        view["node"] = here.node
+        view["listeners"] = listener_views(here)
+        view["contexts"] = context_views(here)
+    return lists.one(request, view)
+
+
+def _message_stats(vhosts: Iterable[Vhost]) -> View:
+    """parity: here all counts stand, also those that are 0."""
+    stats: dict[str, int] = dict.fromkeys((*IN, *OUT, *DISK, "deliver_get"), 0)
+    for vhost in vhosts:
+        for name in (*IN, *OUT, *DISK, "deliver_get"):
+            stats[name] += getattr(vhost.counters, name)
+    return dict(stats)
+
+
+async def queue_totals(vhosts: Iterable[Vhost]) -> View:
+    """All messages of all queues, counted with a breath now and then."""
+    ready = unacked = 0
+    for vhost in vhosts:
+        for count, queue in enumerate(list(vhost.queues.values()), 1):
+            ready += queue.ready.count
+            unacked += queue.unacked_count
+            if count % STRIDE == 0:
+                await asyncio.sleep(0)
+    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+
+
+def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_monitor: bool) -> View:
+    """parity: whoever is no monitor sees their own connections alone, and no consumers."""
+    clients = [
+        client
+        for client in here.broker.connections
+        if client.is_open and (is_monitor or (client.user is not None and client.user.name == user))
+    ]
+    totals: View = {
+        "channels": sum(sum(1 for _ in client.open_channels()) for client in clients),
+        "connections": len(clients),
+        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+        "queues": sum(len(vhost.queues) for vhost in vhosts),
+    }
+    if is_monitor:
+        totals["consumers"] = sum(len(queue.consumers.all) for vhost in vhosts for queue in vhost.queues.values())
+    return totals
+
+
+class ClusterName(BaseModel):
+    name: str
+
+
+@router.get("/cluster-name")
+async def cluster_name(here: Here, caller: Member) -> dict[str, str]:
+    return {"name": here.cluster_name}
+
+
+@router.put("/cluster-name", status_code=204)
+async def set_cluster_name(body: ClusterName, here: Here, caller: Administrator) -> None:
+    with turn(here.broker):
+        here.broker.set_global_parameter("cluster_name", body.name)
+    await stored(here.broker)

@@ -1,0 +1,201 @@
+"""Prometheus: names, types and labels of RabbitMQ, read by Prometheus' own parser."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.api import Api
+
+#: What RabbitMQ's dashboard "RabbitMQ-Overview" asks for.
+DASHBOARD = """
+rabbitmq_build_info rabbitmq_channels rabbitmq_channels_closed_total rabbitmq_channels_opened_total
+rabbitmq_connections rabbitmq_connections_closed_total rabbitmq_connections_opened_total
+rabbitmq_disk_space_available_bytes rabbitmq_disk_space_available_limit_bytes rabbitmq_erlang_uptime_seconds
+rabbitmq_global_consumers rabbitmq_global_messages_acknowledged_total rabbitmq_global_messages_confirmed_total
+rabbitmq_global_messages_delivered_consume_auto_ack_total rabbitmq_global_messages_delivered_consume_manual_ack_total
+rabbitmq_global_messages_delivered_get_auto_ack_total rabbitmq_global_messages_delivered_get_manual_ack_total
+rabbitmq_global_messages_delivered_total rabbitmq_global_messages_get_empty_total
+rabbitmq_global_messages_received_confirm_total rabbitmq_global_messages_received_total
+rabbitmq_global_messages_redelivered_total rabbitmq_global_messages_routed_total
+rabbitmq_global_messages_unroutable_dropped_total rabbitmq_global_messages_unroutable_returned_total
+rabbitmq_global_publishers rabbitmq_identity_info rabbitmq_process_max_fds rabbitmq_process_open_fds
+rabbitmq_process_resident_memory_bytes rabbitmq_queue_messages_ready rabbitmq_queue_messages_unacked rabbitmq_queues
+rabbitmq_queues_created_total rabbitmq_queues_declared_total rabbitmq_queues_deleted_total
+rabbitmq_resident_memory_limit_bytes
+""".split()
+
+
+async def read(api: Api, path: str = "/metrics") -> dict[str, Metric]:
+    answer = await api.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = list(text_string_to_metric_families(answer.text))
+    found = {family.name: family for family in families}
+    assert len(found) == len(families), "no family is told of twice"
+    return found
+
+
+def samples(families: dict[str, Metric]) -> dict[str, float]:
+    return {sample.name: sample.value for family in families.values() for sample in family.samples}
+
+
+async def test_what_the_dashboard_asks_for(api: Api) -> None:
+    ch = api.pair.connect().channel()
+    ch.declare("q")
+    ch.publish(b"x", key="q")
+    ch.publish(b"x", key="nowhere")
+    ch.get("q", no_ack=False)
+    found = samples(await read(api))
+    assert [name for name in DASHBOARD if name not in found] == []
+    assert found["rabbitmq_global_messages_received_total"] == 2
+    assert found["rabbitmq_global_messages_routed_total"] == 1
+    assert found["rabbitmq_global_messages_unroutable_dropped_total"] == 1
+    assert found["rabbitmq_global_messages_delivered_get_manual_ack_total"] == 1
+    assert found["rabbitmq_queue_messages_unacked"] == 1
+    assert found["rabbitmq_queues"] == found["rabbitmq_connections"] == found["rabbitmq_channels"] == 1
+    assert found["rabbitmq_global_publishers"] == 1
+
+
+async def test_types_and_identity(api: Api) -> None:
+    families = await read(api)
+    assert families["rabbitmq_queue_messages_ready"].type == "gauge"
+    assert families["rabbitmq_global_messages_received"].type == "counter"
+    [who] = families["rabbitmq_identity_info"].samples
+    assert who.labels["rabbitmq_node"] == api.context.node
+    assert who.labels["rabbitmq_cluster"] == api.context.cluster_name
+    assert who.labels["rabbitmq_cluster_permanent_id"].startswith("rabbitmq-cluster-id-")
+    assert who.labels["rabbitmq_endpoint"] == "aggregated"
+    [received] = families["rabbitmq_global_messages_received"].samples
+    assert received.labels == {"protocol": "amqp091"}
+
+
+async def test_per_object(api: Api) -> None:
+    ch = api.pair.connect().channel()
+    ch.declare('od"d\\')
+    ch.declare("q")
+    ch.publish(b"abc", key="q")
+    families = await read(api, "/metrics/per-object")
+    ready = {sample.labels["queue"]: sample for sample in families["rabbitmq_queue_messages_ready"].samples}
+    assert ready["q"].value == 1
+    assert ready["q"].labels == {"vhost": "/", "queue": "q"}
+    assert ready['od"d\\'].value == 0
+    bytes_ready = {each.labels["queue"]: each.value for each in families["rabbitmq_queue_messages_ready_bytes"].samples}
+    assert bytes_ready["q"] == 3
+    [info] = [each for each in families["rabbitmq_queue_info"].samples if each.labels["queue"] == "q"]
+    assert info.labels["queue_type"] == "rabbit_classic_queue"
+    [channel] = families["rabbitmq_channel_messages_published"].samples
+    assert channel.value == 1
+    assert channel.labels["channel"].endswith("(1)")
+    exchanges = {
+        each.labels["exchange"]: each.value for each in families["rabbitmq_exchange_messages_published"].samples
+    }
+    assert exchanges[""] == 1
+
+
+async def test_detailed_tells_what_is_asked_for_and_no_more(api: Api) -> None:
+    api.pair.broker.add_vhost("other")
+    api.pair.broker.vhosts["other"].declare_queue("there")
+    api.pair.broker.vhosts["/"].declare_queue("here")
+    assert set(await read(api, "/metrics/detailed")) == {"rabbitmq_build_info", "rabbitmq_identity_info"}
+    families = await read(api, "/metrics/detailed?family=queue_coarse_metrics&family=queue_consumer_count")
+    assert "rabbitmq_detailed_queue_consumers" in families
+    assert "rabbitmq_detailed_queue_messages_ram" not in families
+    names = {each.labels["queue"] for each in families["rabbitmq_detailed_queue_messages"].samples}
+    assert names == {"here", "there"}
+    families = await read(api, "/metrics/detailed?family=queue_metrics&family=queue_consumer_count&vhost=other")
+    [only] = families["rabbitmq_detailed_queue_consumers"].samples
+    assert only.labels["queue"] == "there"
+    families = await read(api, "/metrics/detailed?family=vhost_status&family=exchange_names&family=exchange_bindings")
+    assert len(families["rabbitmq_cluster_vhost_status"].samples) == 2
+    assert len(families["rabbitmq_cluster_exchange_name"].samples) == 14
+
+
+async def test_dead_letters(api: Api) -> None:
+    ch = api.pair.connect().channel()
+    ch.declare("q", arguments={"x-max-length": 1, "x-dead-letter-exchange": "amq.fanout"})
+    for _ in range(4):
+        ch.publish(b"x", key="q")
+    families = await read(api)
+    counts = {
+        sample.labels["dead_letter_strategy"]: sample.value
+        for sample in families["rabbitmq_global_messages_dead_lettered_maxlen"].samples
+    }
+    assert counts == {"disabled": 0, "at_most_once": 3}
+
+
+async def test_our_own(api: Api) -> None:
+    ch = api.pair.connect().channel()
+    ch.declare("q")
+    ch.publish(b"x", key="q")
+    ch.publish(b"x", key="q")
+    api.pair.advance(3000)
+    message = ch.get("q", no_ack=False)
+    assert message is not None
+    api.pair.advance(500)
+    ch.ack(message.tag)
+    found = samples(await read(api))
+    assert found["rabbitlike_queue_wait_seconds_count"] == 1
+    assert found["rabbitlike_queue_wait_seconds_sum"] == 3.0
+    assert found["rabbitlike_queue_processing_seconds_sum"] == 0.5
+    assert found["rabbitlike_queue_oldest_message_age_seconds"] == 3.5
+    families = await read(api)
+    buckets = {
+        sample.labels["le"]: sample.value
+        for sample in families["rabbitlike_queue_wait_seconds"].samples
+        if sample.name.endswith("_bucket")
+    }
+    assert buckets["2.048"] == 0
+    assert buckets["4.096"] == buckets["+Inf"] == 1
+    # What a queue measured outlives it: a histogram never shrinks.
+    vhost = api.pair.broker.vhosts["/"]
+    vhost.delete_queue(vhost.queues["q"])
+    assert samples(await read(api))["rabbitlike_queue_wait_seconds_count"] == 1
+    per_object = await read(api, "/metrics/per-object")
+    assert per_object["rabbitlike_queue_wait_seconds"].samples == []
+
+
+async def test_loop_lag_is_measured(api: Api) -> None:
+    now_s = 0.0
+    lag = api.context.lag
+    lag._monotonic = lambda: now_s
+    lag.start()
+    now_s = 0.25
+    api.pair.advance(250)
+    now_s = 0.60
+    api.pair.advance(250)
+    lag.stop()
+    assert lag.last_s == pytest.approx(0.1)
+    assert samples(await read(api))["rabbitlike_event_loop_lag_seconds_count"] == 2
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/per-object", "/metrics/detailed"])
+async def test_for_monitors_only(api: Api, path: str) -> None:
+    assert (await api.stranger().get(path)).status_code == 401
+    assert (await api.user("bob").get(path)).status_code == 401
+    assert (await api.user("eve", tags=["monitoring"]).get(path)).status_code == 200
+
+
+async def test_many_queues_are_told_of_without_holding_the_loop(api: Api) -> None:
+    vhost = api.pair.broker.vhosts["/"]
+    for at in range(2000):
+        vhost.declare_queue(f"q{at}")
+    pauses: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0)
+            pauses.append(time.perf_counter() - began)
+
+    watching = asyncio.create_task(watch())
+    answer = await api.get("/metrics/per-object")
+    watching.cancel()
+    assert answer.text.count("rabbitmq_queue_messages_ready{") == 2000
+    assert len(pauses) > 50
+    pauses.sort()
+    assert pauses[len(pauses) * 9 // 10] < 0.02
