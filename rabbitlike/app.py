@@ -67,6 +67,12 @@ class App:
             _check_folder(settings.data_dir)
         clock = LoopClock(asyncio.get_running_loop())
         self.broker = await self._recover(clock)
+        if settings.load_definitions is not None:
+            try:
+                _load_definitions(self.broker, settings.load_definitions)
+            except ConfigError:
+                await self._close_store()
+                raise
         self.transports = Transports(self.broker, clock)
         self._memory = MemoryWatch(
             self.broker.alarms,
@@ -240,6 +246,24 @@ def _check_folder(folder: Path) -> None:
         raise ConfigError(
             f"cannot write to the data folder {folder}: {error.strerror}; choose another with --data-dir, or --memory"
         ) from None
+
+
+def _load_definitions(broker: Broker, path: Path) -> None:
+    import json
+
+    from rabbitlike.broker.definitions import read
+
+    try:
+        document = json.loads(path.read_text("utf-8-sig"))
+        broker.turn.begin()
+        counts = {category: number for category, number, _ in read(broker, document)}
+        broker.turn.finish()
+    except OSError as error:
+        raise ConfigError(f"load_definitions: cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        said = " ".join(str(error).split())
+        raise ConfigError(f"load_definitions: {path} cannot be taken in: {said}") from None
+    log.info("definitions of %s: %s", path, ", ".join(f"{count} {what}" for what, count in counts.items()) or "nothing")
 
 
 def _tls_context(settings: Settings) -> "ssl.SSLContext | None":

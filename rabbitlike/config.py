@@ -56,6 +56,9 @@ class BrokerSettings:
     default_vhost: str = option("/", "Virtual host that is made at the first start.", min_length=1)
     default_user: str = option("guest", "User that is made at the first start.", min_length=1)
     default_password: str = option("guest", "Password of that user.", is_secret=True)
+    load_definitions: Path | None = option(
+        None, "File of definitions that is taken in at every start; the default vhost and user are not made then."
+    )
     loopback_users: tuple[str, ...] = option(
         ("guest",), "Users that may log in from this machine only; several times, or with commas; none: nobody."
     )

@@ -147,9 +147,11 @@ class Broker:
             self.journal.start(recovered.last_batch_id)
             self._recover_messages(recovered)
         self.topology = Topology(self.journal)
-        # parity: only where nothing is: who has deleted the last vhost does not want the default user back.
-        if not self.vhosts and not self.users:
+        if "internal_cluster_id" not in self.parameters.globals:
             self.set_global_parameter("internal_cluster_id", f"rabbitmq-cluster-id-{token_urlsafe(16)}")
+        # parity: only where nothing is: who has deleted the last vhost does not want the default user back; and not
+        # where definitions say what a new broker is to have.
+        if not self.vhosts and not self.users and self.settings.load_definitions is None:
             self.set_vhost(self.settings.default_vhost, description="Default virtual host")
             self.add_user(self.settings.default_user, self.settings.default_password, ("administrator",))
             self.set_permission(self.settings.default_user, self.settings.default_vhost, EVERYTHING)

@@ -114,7 +114,7 @@ async def _set(caller: Caller, vhost: str, kind: PolicyKind, name: str, body: Po
         raise bad_request(str(error)) from None
     with turn(broker):
         is_new = home.policies.set(policy)
-    await _applied(home)
+    await applied(home)
     return Response(status_code=201 if is_new else 204)
 
 
@@ -125,11 +125,11 @@ async def _clear(caller: Caller, vhost: str, kind: PolicyKind, name: str) -> Res
         is_gone = home.policies.clear(kind, name)
     if not is_gone:
         raise not_found()
-    await _applied(home)
+    await applied(home)
     return Response(status_code=204)
 
 
-async def _applied(vhost: Vhost) -> None:
+async def applied(vhost: Vhost) -> None:
     """When every queue has heard of the change, and it is stored. Queues hear of it also if the caller goes away."""
     while vhost.policies.is_behind:
         await asyncio.sleep(0)
