@@ -48,7 +48,8 @@ def _span(request: Request, kind: str) -> Span | None:
     return Span(age_s * 1000, incr_s * 1000)
 
 
-async def ages_of(request: Request) -> Ages:
+def ages_in(request: Request) -> Ages:
+    """What a request asks for; nothing when none of its columns could show it."""
     columns = request.query_params.get("columns", "details")
     if "_age=" not in request.url.query or not ("details" in columns or "message_stats" in columns):
         return NO_AGES
@@ -58,6 +59,10 @@ async def ages_of(request: Request) -> Ages:
         _span(request, "data_rates"),
         _span(request, "node_stats"),
     )
+
+
+async def ages_of(request: Request) -> Ages:
+    return ages_in(request)
 
 
 #: For a route's parameters.

@@ -52,7 +52,7 @@ DERIVED: Final = {"messages": LENGTHS, "deliver_get": HANDED_OUT}
 class Kind:
     """One kind of objects."""
 
-    __slots__ = ("is_long", "is_measured", "places", "read", "shape", "shown")
+    __slots__ = ("details", "is_long", "is_measured", "places", "read", "shape", "shown")
 
     def __init__(
         self,
@@ -72,6 +72,8 @@ class Kind:
         self.is_long = is_long
         #: Numbers that did not begin at 0 when the object appeared.
         self.is_measured = is_measured
+        #: The numbers in the view whose details are asked for, and how those are called.
+        self.details = {name: f"{name}_details" for names in self.shown.values() for name in names}
         #: The columns each number is the sum of.
         self.places: dict[str, tuple[int, ...]] = {name: (at,) for at, name in enumerate(shape.names)}
         for name, parts in DERIVED.items():

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.management.details import Reading, View
+from rabbitlike.management.ages import NO_AGES
+from rabbitlike.management.details import STILL, Reading, View
 from rabbitlike.management.history import DETAIL_ROWS, History, LongHistory, Values
 from rabbitlike.management.kinds import CHANNEL, CHURN, CONNECTION, EXCHANGE, NODE, QUEUE, VHOST, Kind
 
@@ -157,8 +158,16 @@ class Rates:
 
     def annotate(self, kind: Kind, key: object, view: View, ages: Ages) -> None:
         """Add to a view what is known beyond the present: `x_details` for each number `x` in it that is sampled."""
-        reading = self.reading(kind, (key,))
         stats = view.get("message_stats")
+        if ages is NO_AGES and key not in self._tracks:
+            # The most common by far: one of thousands that nothing happens to.
+            for name, detail in kind.details.items():
+                if name in view:
+                    view[detail] = STILL
+            if isinstance(stats, dict):
+                stats.update({f"{name}_details": STILL for name in stats})
+            return
+        reading = self.reading(kind, (key,))
         if isinstance(stats, dict):
             reading.annotate(stats, list(stats), ages.msg_rates)
         for group, names in kind.shown.items():

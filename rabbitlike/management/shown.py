@@ -7,11 +7,14 @@ view is what it was like at its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from fastapi import Request
 
 from rabbitlike.broker import views
+from rabbitlike.management.ages import ages_in
+from rabbitlike.management.context import context_of
+from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, QUEUE, VHOST, Kind
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Client, ClientChannel
@@ -27,6 +30,21 @@ BASIC: Final = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", 
 TOTALS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
+T = TypeVar("T")
+
+
+def _with_rates(request: Request, kind: Kind, view: Callable[[T], View]) -> Callable[[T], View]:
+    """The view, and what was seen of its numbers over time."""
+    annotate, ages = context_of(request).rates.annotate, ages_in(request)
+
+    def show(each: T) -> View:
+        found = view(each)
+        annotate(kind, each, found, ages)
+        return found
+
+    return show
+
+
 def without_stats(request: Request) -> bool:
     return request.query_params.get("disable_stats") == "true"
 
@@ -34,7 +52,7 @@ def without_stats(request: Request) -> bool:
 def queues(request: Request) -> Callable[[Queue], View]:
     """How a list shows queues."""
     if not without_stats(request):
-        return views.queue
+        return _with_rates(request, QUEUE, views.queue)
     names = BASIC + TOTALS if request.query_params.get("enable_queue_totals") == "true" else BASIC
 
     def show(queue: Queue) -> View:
@@ -51,15 +69,19 @@ def queue_in_full(request: Request, queue: Queue) -> View:
 
 
 def exchanges(request: Request) -> Callable[[Exchange], View]:
-    return views.exchange
+    return _with_rates(request, EXCHANGE, views.exchange)
 
 
 def connections(request: Request) -> Callable[[Client], View]:
-    return lambda client: client.view()
+    return _with_rates(request, CONNECTION, lambda client: client.view())
 
 
 def channels(request: Request) -> Callable[[ClientChannel], View]:
-    return lambda channel: channel.view()
+    return _with_rates(request, CHANNEL, lambda channel: channel.view())
+
+
+def vhosts(request: Request) -> Callable[[Vhost], View]:
+    return _with_rates(request, VHOST, views.vhost)
 
 
 def vhosts_of(caller: Caller) -> list[Vhost]:

@@ -11,6 +11,7 @@ from rabbitlike.management.ages import NO_AGES, Ages, Span
 from rabbitlike.management.details import View
 from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, QUEUE, VHOST, Kind
 from rabbitlike.management.rates import SLICE_S, Rates
+from tests.support.api import Api
 from tests.support.pair import Pair
 
 INTERVAL_MS = 5000
@@ -221,3 +222,34 @@ def test_memory_of_many_queues(pair: Pair, busy: bool) -> None:
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used / count < (6000 if busy else 200)
+
+
+async def test_lists_and_pages_of_objects_tell_their_rates(api: Api) -> None:
+    api.context.start()
+    api.pair.advance(6000)
+    ch = api.pair.connect().channel()
+    ch.declare("busy")
+    ch.declare("idle")
+    for _ in range(20):
+        ch.publish(b"x", key="busy")
+    api.pair.advance(5000)
+    busy, idle = (await api.get("/api/queues")).json()
+    assert busy["message_stats"]["publish_details"] == {"rate": 4.0}
+    assert busy["messages_ready_details"] == {"rate": 4.0}
+    assert idle["messages_details"] == {"rate": 0.0}
+    assert "message_stats" not in idle
+    one = (await api.get("/api/queues/%2F/busy?lengths_age=60&lengths_incr=5")).json()
+    assert [each["sample"] for each in one["messages_details"]["samples"]] == [20, *[0] * 12]
+    [connection] = (await api.get("/api/connections")).json()
+    assert connection["recv_oct_details"]["rate"] > 0
+    [channel] = (await api.get("/api/channels")).json()
+    assert channel["message_stats"]["publish_details"] == {"rate": 4.0}
+    exchange = (await api.get("/api/exchanges/%2F/amq.default")).json()
+    assert exchange["message_stats"]["publish_in_details"] == {"rate": 4.0}
+    [vhost] = (await api.get("/api/vhosts")).json()
+    assert vhost["message_stats"]["publish_details"] == {"rate": 4.0}
+    assert vhost["messages_details"] == {"rate": 4.0}
+    api.pair.advance(5000)
+    [busy] = (await api.get("/api/queues?name=busy&page=1")).json()["items"]
+    assert busy["message_stats"]["publish_details"] == {"rate": 0.0}
+    api.context.stop()

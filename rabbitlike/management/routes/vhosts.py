@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from rabbitlike.broker import views
 from rabbitlike.broker.permissions import EVERYTHING
-from rabbitlike.management import lists
+from rabbitlike.management import lists, shown
 from rabbitlike.management.auth import Administrator, Caller, Member
 from rabbitlike.management.errors import ApiError, bad_request, not_found
 from rabbitlike.management.routes.permissions import permission_views
@@ -61,12 +61,12 @@ def _name_of(vhost: Vhost) -> str:
 @router.get("/vhosts", response_model=None)
 async def read_all(request: Request, caller: Member) -> Response:
     found = [vhost for vhost in caller.context.broker.vhosts.values() if caller.may_see(vhost.name)]
-    return await lists.answer(request, found, views.vhost, order=("name",), name_of=_name_of)
+    return await lists.answer(request, found, shown.vhosts(request), order=("name",), name_of=_name_of)
 
 
 @router.get("/vhosts/{vhost:name}", response_model=None)
 async def read(request: Request, caller: Administrator, vhost: str) -> Response:
-    return lists.one(request, views.vhost(find(caller, vhost)))
+    return lists.one(request, shown.vhosts(request)(find(caller, vhost)))
 
 
 @router.put("/vhosts/{vhost:name}", status_code=201, responses={204: {}}, response_model=None)
