@@ -45,6 +45,7 @@ HOT = (
     "rabbitlike.broker.queues.ready",
     "rabbitlike.broker.queues.consumers",
     "rabbitlike.broker.queues.queue",
+    "rabbitlike.broker.publication",
     "rabbitlike.session.outlet",
     "rabbitlike.session.unacked",
     "rabbitlike.session.confirms",

@@ -25,7 +25,7 @@ _ALL_PROPERTIES: Final = {
         "in": {"a": 1},
     },
     "delivery_mode": 2,
-    "priority": 3,
+    "priority": 0,
     "correlation_id": "c",
     "reply_to": "r",
     "expiration": "600000",
@@ -134,7 +134,11 @@ MESSAGES: Final = (
         "/exchanges/parity/amq.default/publish",
         _MESSAGE | {"properties": {"colour": "red"}},
     ),
-    post("publish-properties-list", "/exchanges/parity/amq.default/publish", _MESSAGE | {"properties": []}),
+    post(
+        "publish-properties-list",
+        "/exchanges/parity/amq.default/publish",
+        _MESSAGE | {"properties": [], "routing_key": "x"},
+    ),
     post("publish-user-id", "/exchanges/parity/amq.default/publish", _MESSAGE | {"properties": {"user_id": "mallory"}}),
     post(
         "publish-bad-expiration",

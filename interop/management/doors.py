@@ -25,7 +25,8 @@ class Doors:
 
     @cached_property
     def _client(self) -> httpx.Client:
-        return httpx.Client(timeout=TIMEOUT_S, trust_env=False)
+        # RabbitMQ hangs up after some refusals without saying so: a kept connection may be dead already.
+        return httpx.Client(timeout=TIMEOUT_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
     def close(self) -> None:
         self._client.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 
 from interop.management import rabbitmq, topology
+from interop.management.answers import ask
 from interop.management.asking import Request
 from interop.management.changes import CHANGES
 from interop.management.questions import QUESTIONS, path_of
@@ -22,14 +23,7 @@ def record(folder: Path) -> None:
         for prefix, requests in (("get", asked), ("do", (*REFUSALS, *CHANGES))):
             for request in requests:
                 path = path_of(request.path, held.names)
-                answer = doors.ask(
-                    path,
-                    request.method,
-                    request.body,
-                    auth=request.auth,
-                    content=request.content,
-                    headers=request.headers,
-                )
+                answer = ask(doors, request, held.names)
                 file = folder / f"{prefix}-{request.name}.json"
                 file.write_text(json.dumps(_told(request, path, answer), indent=2, ensure_ascii=False) + "\n")
                 index.append(f"| {file.name} | {request.method} {path.replace('|', '%7C')} | {answer.status_code} |")

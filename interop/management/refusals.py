@@ -2,13 +2,16 @@
 
 from typing import Final
 
-from interop.management.asking import Request, delete, get, put
+from interop.management.asking import Request, delete, get, post, put
 from interop.management.topology import PASSWORD
 
 MONITOR: Final = ("pa-monitoring", PASSWORD)
 POLICYMAKER: Final = ("pa-policymaker", PASSWORD)
 MEMBER: Final = ("pa-management", PASSWORD)
 PLAIN: Final = ("pa-plain", PASSWORD)
+LIMITED: Final = ("pa-limited", PASSWORD)
+MESSAGE: Final = {"properties": {}, "routing_key": "a", "payload": "x", "payload_encoding": "string"}
+TAKE: Final = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
 
 ENTRY: Final = (
     get("no-credentials", "/overview", None),
@@ -64,6 +67,11 @@ ENTRY: Final = (
     get("monitor-queues-of-forbidden-vhost", "/queues/%2F", MONITOR),
     get("monitor-users", "/users", MONITOR),
     get("monitor-vhosts", "/vhosts", MONITOR),
+    put("no-right-to-configure", "/queues/%2F/others", {}, LIMITED),
+    post("no-right-to-publish", "/exchanges/%2F/amq.topic/publish", MESSAGE, LIMITED),
+    post("no-right-to-get", "/queues/%2F/others/get", TAKE, LIMITED),
+    delete("no-right-to-purge", "/queues/%2F/covered/contents", LIMITED),
+    post("no-right-to-bind", "/bindings/%2F/e/amq.topic/q/covered", {"routing_key": "a"}, LIMITED),
     put("monitor-puts-queue-without-permission", "/queues/%2F/q", {}, MONITOR),
 )
 
@@ -122,7 +130,7 @@ PAGING: Final = tuple(
         "size-text": "/queues?page=1&page_size=x",
         "bad-regex": "/queues?page=1&name=%28&use_regex=true",
         "nothing-found": "/queues?page=1&name=nothing-is-named-so",
-        "bindings": "/bindings?page=1&page_size=2&columns=source,destination",
+        "bindings": "/bindings?page=1&page_size=2&columns=vhost,source,destination",
         "users": "/users?page=1&page_size=2&columns=name",
         "vhosts": "/vhosts?page=1&page_size=1&columns=name",
         "unknown-sort": "/queues/parity?sort=no_such_field&columns=name",

@@ -3,6 +3,7 @@
 What is declared stays as it is while the connections in `Topology` are open.
 """
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ USERS: Final = {
     "pa-policymaker": "policymaker",
     "pa-management": "management",
     "pa-plain": "",
+    "pa-limited": "management",
 }
 PASSWORD: Final = "opensesame"
 EVERY_ARGUMENT: Final[dict[str, Any]] = {
@@ -56,7 +58,7 @@ class Topology:
 
     def close(self) -> None:
         for connection in self.connections:
-            if connection.is_open:
+            with contextlib.suppress(pika.exceptions.AMQPError):  # one may have been closed over HTTP
                 connection.close()
 
 
@@ -78,7 +80,8 @@ def _accounts(doors: Doors) -> None:
     doors.do("PUT", "/users/pa-nobody", {"password_hash": "", "tags": ["management", "own-tag"]})
     for name in ("guest", *USERS):
         doors.do("PUT", f"/permissions/{VHOST}/{name}", {"configure": ".*", "write": ".*", "read": ".*"})
-    doors.do("PUT", "/permissions/%2F/pa-plain", {"configure": "^own-", "write": "", "read": "^own-|^shared-"})
+    for name in ("pa-plain", "pa-limited"):
+        doors.do("PUT", f"/permissions/%2F/{name}", {"configure": "^own-", "write": "", "read": "^own-|^shared-"})
     doors.do(
         "PUT",
         f"/topic-permissions/{VHOST}/pa-plain",
@@ -102,6 +105,7 @@ def _policies(doors: Doors) -> None:
 
 
 def _exchanges_and_queues(doors: Doors, topology: Topology) -> None:
+    doors.do("PUT", "/queues/%2F/covered", {"durable": True})
     connection = doors.connect("declarer", VHOST)
     topology.connections.append(connection)
     channel = connection.channel()
@@ -129,7 +133,7 @@ def _exchanges_and_queues(doors: Doors, topology: Topology) -> None:
     for queue, exchange, key, arguments in [
         ("plain", "a-direct", "plain", None),
         ("plain", "a-topic", "#.end", None),
-        ("plain", "a-topic", "", {"x": 1}),
+        ("plain", "a-topic", "argued", {"x": 1}),
         ("plain", "a-fanout", "", None),
         ("filled", "a-fanout", "", None),
         ("everything", "a-headers", "", {"x-match": "all", "colour": "red", "size": 3}),
@@ -202,7 +206,7 @@ def persistent(number: int) -> pika.BasicProperties:
         content_encoding="utf-8",
         headers=HEADERS,
         delivery_mode=2,
-        priority=1,
+        priority=0,  # what else it does on a queue without x-max-priority is a difference of its own
         correlation_id=f"c-{number}",
         reply_to="answers",
         expiration="3600000",
@@ -226,6 +230,7 @@ def _wait(doors: Doors, topology: Topology) -> None:
         return (
             seen["unacked"].get("messages_unacknowledged") == 3
             and seen["filled"].get("messages") == 2
+            and seen["quorum"].get("messages") == 3
             and "ack" in seen["filled"].get("message_stats", {})
             and {"declarer", "publisher", "consumer"} <= {entry.get("user_provided_name") for entry in listed}
             and sum("message_stats" in entry for entry in channels) >= 3
@@ -234,6 +239,7 @@ def _wait(doors: Doors, topology: Topology) -> None:
     eventually(is_seen, "statistics show the topology")
     listed: Any = doors.get("/connections")
     by_name = {entry["user_provided_name"]: entry["name"] for entry in listed if "user_provided_name" in entry}
+    topology.names["declaring_connection"] = by_name["declarer"]
     topology.names["connection"] = by_name["publisher"]
     topology.names["consuming_connection"] = by_name["consumer"]
     topology.names["confirming"] = f"{by_name['publisher']} (1)"
@@ -242,5 +248,8 @@ def _wait(doors: Doors, topology: Topology) -> None:
     topology.names["exclusive_qos"] = f"{by_name['consumer']} (2)"
     overview: Any = doors.get("/overview")
     topology.names["node"] = overview["node"]
-    bindings: Any = doors.get(f"/bindings/{VHOST}/e/a-topic/q/plain")
-    topology.names["binding_with_arguments"] = next(b["properties_key"] for b in bindings if b["arguments"])
+    parameters: Any = doors.get("/global-parameters")
+    topology.names["cluster_id"] = next(p["value"] for p in parameters if p["name"] == "internal_cluster_id")
+    bindings: Any = doors.get(f"/bindings/{VHOST}")
+    for name, key in (("slashed_binding", "key/with slash"), ("argued_binding", "argued")):
+        topology.names[name] = next(b["properties_key"] for b in bindings if b["routing_key"] == key)

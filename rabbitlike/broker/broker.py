@@ -52,7 +52,15 @@ class ClientChannel(Protocol):
 
     def view(self) -> dict[str, object]: ...
 
-    def held_of(self, queue: Queue) -> list[dict[str, object]]: ...
+    def held_of(self, queue: Queue) -> list[dict[str, object]]:
+        """What it was given of one queue and has not settled."""
+        ...
+
+    def cancel_consumer(self, tag: str) -> bool:
+        """An operator ends one of its consumers; False: there is no such."""
+        ...
+
+    def consumer_views(self) -> list[dict[str, object]]: ...
 
 
 class Client(Protocol):
@@ -403,6 +411,13 @@ class Broker:
         return True
 
     # Clients
+
+    def client(self, name: str) -> Client | None:
+        """The open connection of this name."""
+        for client in self.connections:
+            if client.name == name and client.is_open:
+                return client
+        return None
 
     def reply_consumer(self, name: str) -> Requester | None:
         """Who waits for direct replies under this name, if anybody still does."""

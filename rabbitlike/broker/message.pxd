@@ -21,3 +21,6 @@ cdef class Message:
     cdef public int logged
     cdef public int index
     cdef public object batch
+
+
+cpdef bytes with_delivery_count(Message message)

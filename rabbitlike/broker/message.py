@@ -7,9 +7,13 @@ and state belong to this queue alone, which is why each queue has a Message of i
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.states import READY, UNLOGGED
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.log import StoredBatch
+
+DELIVERY_COUNT = "x-delivery-count"
 
 
 class Message:
@@ -69,3 +73,19 @@ def exchange_of(address: bytes) -> str:
 
 def routing_key_of(address: bytes) -> str:
     return address[2 + address[0] :].decode("utf-8", "surrogateescape")
+
+
+def with_delivery_count(message: Message) -> bytes:
+    """The message's properties with the header that says how often it came back; none at the first delivery.
+
+    A header of that name that a publisher made up is not passed on.
+    """
+    if message.attempts == 0 and DELIVERY_COUNT.encode() not in message.properties:
+        return message.properties
+    properties = Properties(message.properties)
+    headers = properties.headers or Table()
+    headers.pop(DELIVERY_COUNT, None)
+    if message.attempts > 0:
+        headers.put(DELIVERY_COUNT, message.attempts, "l")
+    raw: bytes = properties.replace(headers=headers).raw
+    return raw

@@ -127,6 +127,8 @@ class Topology:
                 "auto_delete": queue.auto_delete,
                 "arguments": _text(queue.arguments),
             }
+            if queue.is_paused:
+                value["paused"] = True
             self._write(QUEUE, _key(queue.vhost.name, queue.name), value)
 
     def remove_queue(self, queue: Queue) -> None:
@@ -187,7 +189,13 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
             arguments=_table(value["arguments"]),
         )
     for (vhost, name), value in found.get(QUEUE, ()):
-        broker.vhosts[vhost].restore_queue(name, value["auto_delete"], _table(value["arguments"]), value["id"])
+        broker.vhosts[vhost].restore_queue(
+            name,
+            value["auto_delete"],
+            _table(value["arguments"]),
+            value["id"],
+            is_paused=value.get("paused", False),
+        )
     for (vhost, source, kind, destination, routing_key, arguments), _ in found.get(BINDING, ()):
         home = broker.vhosts[vhost]
         target = home.exchange(destination) if kind == "exchange" else home.queue(destination)

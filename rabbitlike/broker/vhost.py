@@ -75,6 +75,8 @@ class Vhost:
         "policies",
         "processing",
         "queues",
+        "recv_oct",
+        "send_oct",
         "tags",
         "waiting",
     )
@@ -86,7 +88,9 @@ class Vhost:
         self.generation = 0
         #: What all channels did here, those included that are gone.
         self.counters = Counters(broker.turn.now_ms)
-        #: What its queues measured that are gone.
+        self.recv_oct = 0
+        self.send_oct = 0
+        #: The timings of queues that are gone.
         self.waiting = Timing()
         self.processing = Timing()
         self.description = ""
@@ -267,7 +271,7 @@ class Vhost:
         self.broker.churn.queues_created += 1
         return queue
 
-    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int) -> None:
+    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int, *, is_paused: bool) -> None:
         """A durable queue from before the restart, as it was; its messages are recovered by its log's number."""
         settings = _PLAIN
         if arguments:
@@ -275,7 +279,9 @@ class Vhost:
                 arguments, queue=name, vhost=self.name, durable=True, exclusive=False, auto_delete=auto_delete
             )
         log = self.broker.make_log(settings, is_durable=True, queue_id=queue_id)
-        self._add_queue(name, True, auto_delete, None, arguments, settings, log)
+        queue = self._add_queue(name, True, auto_delete, None, arguments, settings, log)
+        if is_paused:
+            queue.pause()
 
     def _add_queue(
         self,
@@ -306,6 +312,15 @@ class Vhost:
             self._owned.setdefault(holder, {})[queue] = None
         self.renew_routes()
         return queue
+
+    def pause_queue(self, queue: Queue) -> None:
+        """The queue hands nothing out; that of a durable one outlives a restart."""
+        queue.pause()
+        self.broker.topology.add_queue(queue)
+
+    def resume_queue(self, queue: Queue) -> None:
+        queue.resume()
+        self.broker.topology.add_queue(queue)
 
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue; how many ready messages went with it. One that is gone already had none."""

@@ -37,8 +37,8 @@ IDLE_MS: Final = 1000
 #: What a queue costs beside its messages, roughly.
 QUEUE_COST: Final = 3000
 
-#: There is no collector per queue here; clients that decode strictly want the keys.
-_GARBAGE: Final[View] = {
+#: There is no collector per queue or channel here; clients that decode strictly want the keys.
+GARBAGE: Final[View] = {
     "fullsweep_after": 65535,
     "max_heap_size": 0,
     "min_bin_vheap_size": 46422,
@@ -164,10 +164,16 @@ def vhost(vhost: Vhost) -> View:
         "protected_from_deletion": vhost.is_protected,
         "tracing": vhost.is_traced,
         "cluster_state": {node_name(vhost.broker.settings): "running"},
-        "messages": messages,
-        "messages_ready": ready,
-        "messages_unacknowledged": messages - ready,
     }
+    if vhost.recv_oct or vhost.queues:
+        # parity: a vhost that nobody ever used shows nothing of this.
+        view.update(
+            recv_oct=vhost.recv_oct,
+            send_oct=vhost.send_oct,
+            messages=messages,
+            messages_ready=ready,
+            messages_unacknowledged=messages - ready,
+        )
     if stats := channel_stats(vhost.counters):
         view["message_stats"] = stats
     return view
@@ -235,7 +241,8 @@ def queue(queue: Queue) -> View:
     ready_count, unacked_count = ready.count, queue.unacked_count
     ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
     policy, operator_policy = queue.policy, queue.operator_policy
-    active_at_ms = queue.counters.active_at_ms
+    active_at_ms, now_ms = queue.counters.active_at_ms, queue.vhost.broker.clock.now_ms()
+    utilisation = queue.consumers.utilisation(now_ms)
     view: View = {
         "name": text(queue.name),
         "vhost": text(queue.vhost.name),
@@ -250,8 +257,8 @@ def queue(queue: Queue) -> View:
         "operator_policy": None if operator_policy is None else text(operator_policy.name),
         "effective_policy_definition": dict(effective_definition(queue)),
         "consumers": len(queue.consumers.all),
-        "consumer_utilisation": queue.consumers.utilisation,
-        "consumer_capacity": queue.consumers.utilisation,
+        "consumer_utilisation": utilisation,
+        "consumer_capacity": utilisation,
         "exclusive_consumer_tag": None,
         "single_active_consumer_tag": None,
         "messages": ready_count + unacked_count,
@@ -270,15 +277,20 @@ def queue(queue: Queue) -> View:
         "message_bytes_persistent": min(queue.persistent_bytes, ready_bytes + unacked_bytes) if queue.durable else 0,
         "head_message_timestamp": _head_timestamp(queue) if ready_count else None,
         "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes,
-        "garbage_collection": _GARBAGE,
+        "garbage_collection": GARBAGE,
+        "recoverable_slaves": None,
     }
+    if queue.settings.queue_type == "quorum":
+        # parity: one replica, and every message persistent.
+        view |= {"leader": view["node"], "members": [view["node"]], "online": [view["node"]]}
+        view |= {"messages_persistent": view["messages"], "message_bytes_persistent": view["message_bytes"]}
     if queue.exclusive_consumer is not None:
         view["exclusive_consumer_tag"] = text(queue.exclusive_consumer.tag)
     if queue.consumers.active is not None:
         view["single_active_consumer_tag"] = text(queue.consumers.active.tag)
     if queue.owner is not None:
         view["owner_pid_details"] = queue.owner.details()
-    if queue.vhost.broker.clock.now_ms() - active_at_ms >= IDLE_MS:
+    if now_ms - active_at_ms >= IDLE_MS:
         view["idle_since"] = instant(active_at_ms)
     if stats := queue_stats(queue.counters):
         view["message_stats"] = stats
@@ -292,6 +304,18 @@ def queue_details(queue: Queue) -> View:
 
 def consumers_of(queue: Queue) -> list[View]:
     return [consumer.view() for consumer in queue.consumers.all]
+
+
+def unacked_of(queue: Queue) -> Iterator[list[View]]:
+    """The messages of a queue that clients hold, channel by channel: take a breath between two of them."""
+    left = queue.unacked_count
+    for client in clients_of(queue.vhost):
+        for channel in client.open_channels():
+            held = channel.held_of(queue)
+            yield held
+            left -= len(held)
+            if left <= 0:
+                return
 
 
 def clients_of(vhost: Vhost) -> list[Client]:

@@ -100,4 +100,9 @@ def exchanges_in(vhosts: list[Vhost]) -> Iterator[Exchange]:
 
 
 def channel_in_full(request: Request, channel: ClientChannel) -> View:
-    return {"publishes": [], "deliveries": [], "consumer_details": [], **channels(request)(channel)}
+    return {
+        "publishes": [],
+        "deliveries": [],
+        "consumer_details": channel.consumer_views(),
+        **channels(request)(channel),
+    }

@@ -5,6 +5,14 @@ from typing import Final, cast
 
 from rabbitlike.config import ConfigError, Settings
 
+_SHORT: Final = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+}
 _VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -27,6 +35,34 @@ def server_context(settings: Settings) -> ssl.SSLContext:
             raise ConfigError(f"cannot use tls_cafile {settings.tls_cafile}: {_said(error)}; give a PEM file") from None
     context.verify_mode = _VERIFY[settings.tls_verify]
     return context
+
+
+def agreed(connection: ssl.SSLObject) -> dict[str, str]:
+    """What was agreed, and what the client's verified certificate says: fields of Peer.
+
+    parity: in the words of RabbitMQ's management; the cipher suite is told apart as far as its name does.
+    """
+    name, _, _ = connection.cipher() or ("", "", 0)
+    parts = name.removeprefix("TLS_").replace("_", "-").split("-")
+    facts = {
+        "tls_protocol": (connection.version() or "").lower(),
+        "tls_key_exchange": parts[0].lower() if not name.startswith("TLS_") else "any",
+        "tls_cipher": name,
+        "tls_hash": parts[-1].lower(),
+    }
+    certificate = connection.getpeercert()
+    if certificate:
+        facts["certificate_subject"] = _distinguished(certificate.get("subject", ()))
+        facts["certificate_issuer"] = _distinguished(certificate.get("issuer", ()))
+        facts["certificate_validity"] = f"{certificate.get('notBefore', '')} - {certificate.get('notAfter', '')}"
+    return facts
+
+
+def _distinguished(name: object) -> str:
+    """A distinguished name as it is mostly written, most specific part first."""
+    relatives = cast(tuple[tuple[tuple[str, str], ...], ...], name)
+    pairs = [f"{_SHORT.get(key, key)}={value}" for relative in relatives for key, value in relative]
+    return ",".join(reversed(pairs))
 
 
 def certificate_name(connection: ssl.SSLObject) -> str | None:

@@ -14,7 +14,7 @@ from rabbitlike.broker.broker import Broker
 from rabbitlike.clock import Clock, Timer
 from rabbitlike.protocol.constants import FRAME_OVERHEAD
 from rabbitlike.server.heartbeat import Heartbeat
-from rabbitlike.server.tls import certificate_name
+from rabbitlike.server.tls import agreed, certificate_name
 from rabbitlike.session.connection import Connection, Peer
 
 #: Octets taken from a socket at once, at least.
@@ -202,6 +202,7 @@ def peer_of(transport: asyncio.Transport) -> Peer:
         tls=secured is not None,
         certificate_name=certificate_name(secured) if secured is not None else None,
         is_loopback=host == UNIX_HOST or ipaddress.ip_address(host).is_loopback,
+        **({} if secured is None else agreed(secured)),
     )
 
 

@@ -5,6 +5,7 @@ from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
+from rabbitlike.broker.publication cimport Publication, count_publish
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.content cimport Content
@@ -67,10 +68,9 @@ cdef class Channel(Content):
     cdef bint _needs_care(self) except -1
     @cython.locals(target=Target)
     cdef Target _find_target(self)
-    @cython.locals(properties=Properties)
+    @cython.locals(properties=Properties, publication=Publication)
     cdef object _publish_carefully(self, Target target, bytes body)
-    @cython.locals(queue=Queue, message=Message)
-    cpdef bint deposit(self, object publication) except -1
+    cpdef bint deposit(self, Publication publication) except -1
     cdef object _return(self, bytes address, bytes properties, bytes body)
     @cython.locals(before=int64_t)
     cpdef object write_answers(self)

@@ -16,9 +16,11 @@ from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
+from rabbitlike.broker.publication import Publication, check_user_id, count_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.router import cacheable
+from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
@@ -31,7 +33,7 @@ from rabbitlike.session.consumer import Consumer
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
 from rabbitlike.session.timeout import AckTimeout
-from rabbitlike.session.transaction import Publication, Settle, Transaction
+from rabbitlike.session.transaction import Transaction
 from rabbitlike.session.unacked import Delivery, Unacked
 
 if TYPE_CHECKING:
@@ -195,18 +197,8 @@ class Channel(Content):
 
     def _count(self, exchange: Counters, copies: int, mandatory: bool) -> None:
         """A publish to this exchange has gone to so many queues."""
-        self.counters.publish += 1
         self.counters.active_at_ms = self.turn.now_ms
-        self.totals.publish += 1
-        exchange.publish_in += 1
-        exchange.publish_out += copies
-        if copies == 0:
-            if mandatory:
-                self.counters.return_unroutable += 1
-                self.totals.return_unroutable += 1
-            else:
-                self.counters.drop_unroutable += 1
-                self.totals.drop_unroutable += 1
+        count_publish(exchange, self.counters, self.totals, copies, mandatory)
 
     def _published(self, accepted: bool, number: int) -> None:
         """``number`` is the commit that this publish is safe with; 0: it need not wait."""
@@ -277,7 +269,7 @@ class Channel(Content):
             properties = forget_client_deaths(properties)
         if target.is_topic_checked:
             self.connection.permit_topic("write", target.exchange.name, target.routing_key)
-        self._check_user(properties)
+        check_user_id(properties, self.connection.user)
         if target.is_reply:
             self._reply(target, properties, body)
             return
@@ -292,10 +284,8 @@ class Channel(Content):
             target.counters,
             queues,
             self.address,
-            properties.raw,
+            properties,
             body,
-            properties.persistent,
-            properties.priority,
             expiration_ms,
             self.bits & MANDATORY != 0,
         )
@@ -311,33 +301,11 @@ class Channel(Content):
 
     def deposit(self, publication: Publication) -> bool:
         """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
-        accepted = True
-        now_ms = self.turn.now_ms
-        for queue in publication.queues:
-            if queue.deleted:
-                continue
-            message = Message(
-                publication.address,
-                publication.properties,
-                publication.body,
-                publication.persistent,
-                publication.priority,
-                now_ms,
-            )
-            if publication.expiration_ms >= 0:
-                message.expires_at_ms = now_ms + publication.expiration_ms
-            if not queue.enqueue(message):
-                accepted = False
+        accepted = publication.deposit(self.turn.now_ms)
         self._count(publication.exchange, len(publication.queues), publication.mandatory)
         if not publication.queues and publication.mandatory:
             self._return(publication.address, publication.properties, publication.body)
         return accepted
-
-    def _check_user(self, properties: Properties) -> None:
-        user = self.connection.user
-        claimed = properties.user_id
-        if claimed is not None and user is not None and claimed != user.name and "impersonator" not in user.tags:
-            raise precondition_failed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")
 
     def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
         requester = target.reply
@@ -376,18 +344,6 @@ class Channel(Content):
             self.confirms.write(self.number, self.outlet)
             self.counters.confirm += self.confirms.confirmed - before
             self.totals.confirm += self.confirms.confirmed - before
-
-    def count_get(self, queue: Queue, message: Message, *, no_ack: bool) -> None:
-        """basic.get got something. The queue has counted a redelivery already."""
-        self.counters.active_at_ms = self.turn.now_ms
-        for counters in (queue.counters, self.counters, self.totals):
-            if no_ack:
-                counters.get_no_ack += 1
-            else:
-                counters.get += 1
-        if message.attempts > 0:
-            self.counters.redeliver += 1
-            self.totals.redeliver += 1
 
     # Settling
 
@@ -508,6 +464,14 @@ class Channel(Content):
             # parity: after the answer to whatever brought the queue down.
             self.turn.later(partial(self._notify_cancel, consumer.tag))
 
+    def cancel_consumer(self, tag: str) -> bool:
+        """An operator ends a consumer; False: there is no such."""
+        consumer = self.consumers.get(tag)
+        if consumer is None:
+            return False
+        consumer.queue.cancel_consumer(consumer)
+        return True
+
     def _notify_cancel(self, tag: str) -> None:
         if self.is_open:
             self.send(methods.make(commands.Basic.Cancel, consumer_tag=tag, nowait=True))
@@ -518,6 +482,9 @@ class Channel(Content):
     def held_of(self, queue: Queue) -> list[dict[str, object]]:
         """What it holds of one queue."""
         return views.held_of(self, queue)
+
+    def consumer_views(self) -> list[dict[str, object]]:
+        return [consumer.view() for consumer in self.consumers.values()]
 
     def close(self) -> None:
         """Take the channel out of the broker: its consumers leave, what it holds goes back."""

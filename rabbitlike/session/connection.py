@@ -97,13 +97,13 @@ class Peer:
     certificate_name: str | None = None
     is_loopback: bool = True
     #: What was agreed for TLS, in the words of RabbitMQ's management, and what the client's certificate says.
-    tls_protocol: str | None = None
-    tls_key_exchange: str | None = None
-    tls_cipher: str | None = None
-    tls_hash: str | None = None
-    certificate_subject: str | None = None
-    certificate_issuer: str | None = None
-    certificate_validity: str | None = None
+    tls_protocol: str = ""
+    tls_key_exchange: str = ""
+    tls_cipher: str = ""
+    tls_hash: str = ""
+    certificate_subject: str = ""
+    certificate_issuer: str = ""
+    certificate_validity: str = ""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port} -> {self.local_host}:{self.local_port}"
@@ -172,8 +172,11 @@ class Connection(FrameReader):
         """Handle ``data[:end]``: what was left over of the last read, and what has arrived since."""
         turn = self.broker.turn
         turn.begin()
-        self.recv_oct += end - len(self.leftover)
+        size = end - len(self.leftover)
+        self.recv_oct += size
         self.recv_cnt += 1
+        if self.vhost is not None:
+            self.vhost.recv_oct += size
         self._handle(data, end)
         turn.finish()
 
@@ -300,6 +303,8 @@ class Connection(FrameReader):
     def _write(self, data: bytes) -> None:
         self.send_oct += len(data)
         self.send_cnt += 1
+        if self.vhost is not None:
+            self.vhost.send_oct += len(data)
         self.wire.write(data)
 
     def answer_later(self, channel: Channel) -> None:

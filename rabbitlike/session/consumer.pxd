@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.counters cimport Counters
-from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.message cimport Message, with_delivery_count
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.turn cimport Turn
@@ -39,6 +39,3 @@ cdef class Consumer(Subscriber):
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cpdef object cancel(self)
-
-
-cpdef bytes with_delivery_count(Message message)

@@ -7,12 +7,11 @@ the prefetch.
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters
-from rabbitlike.broker.message import Message
+from rabbitlike.broker.message import Message, with_delivery_count
 from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.frames import likeness
-from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session import views
 from rabbitlike.session.outlet import Outlet
@@ -22,7 +21,6 @@ from rabbitlike.session.unacked import Delivery, Unacked
 if TYPE_CHECKING:
     from rabbitlike.session.channel import Channel
 
-DELIVERY_COUNT = "x-delivery-count"
 #: A method frame's octets before its arguments.
 FIRST_OCTETS = 11
 
@@ -179,19 +177,3 @@ class Consumer(Subscriber):
 
     def view(self) -> dict[str, object]:
         return views.consumer(self)
-
-
-def with_delivery_count(message: Message) -> bytes:
-    """The message's properties with the header that says how often it came back; none at the first delivery.
-
-    A header of that name that a publisher made up is not passed on.
-    """
-    if message.attempts == 0 and DELIVERY_COUNT.encode() not in message.properties:
-        return message.properties
-    properties = Properties(message.properties)
-    headers = properties.headers or Table()
-    headers.pop(DELIVERY_COUNT, None)
-    if message.attempts > 0:
-        headers.put(DELIVERY_COUNT, message.attempts, "l")
-    raw: bytes = properties.replace(headers=headers).raw
-    return raw

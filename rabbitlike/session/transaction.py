@@ -6,35 +6,11 @@ unacked; nothing is requeued by it.
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
 
-from rabbitlike.broker.counters import Counters
+from rabbitlike.broker.publication import Publication
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.settle import Settle
 from rabbitlike.session.unacked import Delivery
-
-
-class Settle(Enum):
-    """What a client decided about a delivery."""
-
-    ACK = "ack"
-    REJECT = "reject"
-    REQUEUE = "requeue"
-
-
-@dataclass(slots=True)
-class Publication:
-    """A publish that passed every check and knows its queues."""
-
-    #: The counts of the exchange it was published to.
-    exchange: Counters
-    queues: list[Queue]
-    address: bytes
-    properties: bytes
-    body: bytes
-    persistent: bool
-    priority: int
-    expiration_ms: int
-    mandatory: bool
 
 
 @dataclass(slots=True)

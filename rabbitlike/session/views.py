@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.views import IDLE_MS, View, channel_stats, instant, node_name, table, text
+from rabbitlike.broker.views import GARBAGE, IDLE_MS, View, channel_stats, instant, node_name, table, text
 from rabbitlike.protocol.handshake import State
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def connection(connection: Connection) -> View:
         "ssl_key_exchange": peer.tls_key_exchange,
         "ssl_cipher": peer.tls_cipher,
         "ssl_hash": peer.tls_hash,
-        "peer_cert_subject": peer.certificate_subject,
-        "peer_cert_issuer": peer.certificate_issuer,
+        "peer_cert_subject": text(peer.certificate_subject),
+        "peer_cert_issuer": text(peer.certificate_issuer),
         "peer_cert_validity": peer.certificate_validity,
         "channels": len(connection.channels),
         "channel_max": connection.channel_max,
@@ -78,6 +78,7 @@ def connection(connection: Connection) -> View:
         "send_oct": connection.send_oct,
         "send_cnt": connection.send_cnt,
         "send_pend": connection.send_pend,
+        "garbage_collection": GARBAGE,
     }
     given = connection.client_properties.get("connection_name")
     if isinstance(given, str):
@@ -109,6 +110,7 @@ def channel(channel: Channel) -> View:
         "messages_uncommitted": 0 if transaction is None else len(transaction.publications),
         "acks_uncommitted": 0 if transaction is None else len(transaction.settles),
         "pending_raft_commands": 0,
+        "garbage_collection": GARBAGE,
     }
     if connection.broker.clock.now_ms() - active_at_ms >= IDLE_MS:
         view["idle_since"] = instant(active_at_ms)

@@ -148,6 +148,8 @@ async def test_deleting_several(api: Api) -> None:
     for name in ("one", "two", "three"):
         await api.put(f"/api/users/{name}", json={"tags": ""})
     answer = await api.post("/api/users/bulk-delete", json={"users": ["one", "never-was", "two"]})
+    assert answer.json() == {"error": "bad_request", "reason": ["no_such_user", "never-was"]}
+    answer = await api.post("/api/users/bulk-delete", json={"users": ["one", "two", "one"]})
     assert answer.status_code == 204
     assert [user["name"] for user in (await api.get("/api/users?columns=name")).json()] == ["guest", "three"]
     answer = await api.post("/api/users/bulk-delete", json={})

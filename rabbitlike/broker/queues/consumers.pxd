@@ -2,6 +2,9 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.ports cimport Subscriber
+from rabbitlike.broker.turn cimport Turn
+
+cdef int64_t MEMORY_MS
 
 
 @cython.final
@@ -17,7 +20,16 @@ cdef class Consumers:
     cdef readonly list all
     cdef readonly Subscriber active
     cdef list _bands
+    cdef Turn _turn
+    cdef bint _is_stalled
+    cdef int64_t _since_ms
+    cdef int64_t _active_ms
+    cdef double _average
 
+    cdef object _stall(self)
+    cdef object _go_on(self)
+    @cython.locals(kept=double)
+    cdef double _blend(self, int64_t active_ms, int64_t stalled_ms) except -1
     cpdef object add(self, Subscriber consumer)
     cpdef bint unpark(self, Subscriber consumer) except -1
     @cython.locals(band=Band, members=list, consumer=Subscriber)

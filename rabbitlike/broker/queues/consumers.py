@@ -4,7 +4,13 @@ A consumer found unable to take is parked, out of the rotation, until it says ot
 message, however many consumers wait for credit. With a single active consumer only that one is ever in the rotation.
 """
 
+from math import exp
+
 from rabbitlike.broker.ports import Subscriber
+from rabbitlike.broker.turn import Turn
+
+#: How fast `utilisation` forgets: what was so many milliseconds ago counts for a third.
+MEMORY_MS = 1000
 
 
 class Band:
@@ -21,20 +27,57 @@ class Band:
 class Consumers:
     """The consumers of one queue."""
 
-    __slots__ = ("_bands", "active", "all", "single_active")
+    __slots__ = (
+        "_active_ms",
+        "_average",
+        "_bands",
+        "_is_stalled",
+        "_since_ms",
+        "_turn",
+        "active",
+        "all",
+        "single_active",
+    )
 
-    def __init__(self, single_active: bool) -> None:
+    def __init__(self, single_active: bool, turn: Turn) -> None:
         self.single_active = single_active
         #: In the order they came, parked or not.
         self.all: list[Subscriber] = []
         #: The only one served, on a queue with a single active consumer.
         self.active: Subscriber | None = None
         self._bands: list[Band] = []
+        self._turn = turn
+        #: A message was ready and nobody could take it; since when that is so, or is not; and how long it was not so
+        #: before.
+        self._is_stalled = False
+        self._since_ms = turn.now_ms
+        self._active_ms = 0
+        self._average = 1.0
 
-    @property
-    def utilisation(self) -> float:
-        """Can a message be handed out right now? 1 if so, 0 if all wait for credit or there is nobody."""
-        return 1.0 if any(band.members for band in self._bands) else 0.0
+    def utilisation(self, now_ms: int) -> float:
+        """parity: the share of the time, lately, in which a message could be handed out at once."""
+        if not self.all:
+            return 0.0
+        if self._is_stalled:
+            return self._blend(self._active_ms, now_ms - self._since_ms)
+        return self._blend(now_ms - self._since_ms, 0)
+
+    def _stall(self) -> None:
+        self._is_stalled = True
+        self._active_ms = self._turn.now_ms - self._since_ms
+        self._since_ms = self._turn.now_ms
+
+    def _go_on(self) -> None:
+        self._average = self._blend(self._active_ms, self._turn.now_ms - self._since_ms)
+        self._is_stalled = False
+        self._since_ms = self._turn.now_ms
+
+    def _blend(self, active_ms: int, stalled_ms: int) -> float:
+        """The average with these two stretches of time added."""
+        if active_ms + stalled_ms <= 0:
+            return self._average
+        kept: float = exp(-(active_ms + stalled_ms) / MEMORY_MS)
+        return self._average * kept + active_ms / (active_ms + stalled_ms) * (1.0 - kept)
 
     def add(self, consumer: Subscriber) -> None:
         self.all.append(consumer)
@@ -82,10 +125,14 @@ class Consumers:
                     return consumer
                 consumer.parked = True
                 del members[band.turn]
+        if not self._is_stalled:
+            self._stall()
         return None
 
     def _enter(self, consumer: Subscriber) -> None:
         consumer.parked = False
+        if self._is_stalled:
+            self._go_on()
         place = 0
         for band in self._bands:
             if band.priority == consumer.priority:

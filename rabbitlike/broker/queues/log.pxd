@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 
@@ -25,6 +26,8 @@ cdef class StoredBatch:
 cdef class Log:
     cdef readonly int64_t queue_id
     cdef Journal _journal
+    cdef Counters _counters
+    cdef Counters _totals
     cdef public int levels
     cdef public int default_priority
     cdef public bint is_touched

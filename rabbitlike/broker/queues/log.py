@@ -8,6 +8,7 @@ turns.
 
 from collections.abc import Callable
 
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.record import pack
@@ -85,12 +86,14 @@ class Log:
 
     __slots__ = (
         "_attempts",
+        "_counters",
         "_dirty",
         "_fresh",
         "_is_mark_due",
         "_journal",
         "_release",
         "_removed",
+        "_totals",
         "default_priority",
         "delivered_position",
         "is_deleted",
@@ -113,6 +116,9 @@ class Log:
         #: Told of pages that may leave memory.
         self._release: Callable[[list[Page]], None] = lambda pages: None
         self._journal = journal
+        #: Where writes are counted, once there is a queue.
+        self._counters: Counters | None = None
+        self._totals: Counters | None = None
         self.levels = levels
         self.default_priority = min(default_priority, levels - 1)
         self.is_touched = False
@@ -133,6 +139,11 @@ class Log:
 
     def release_with(self, release: "Callable[[list[Page]], None]") -> None:
         self._release = release
+
+    def count_in(self, counters: Counters, totals: Counters) -> None:
+        """Count what is written there."""
+        self._counters = counters
+        self._totals = totals
 
     def add(self, message: Message) -> None:
         """A message that is to be written."""
@@ -263,6 +274,9 @@ class Log:
 
     def _write(self, level: int, is_persistent: bool, messages: list[Message], work: Work) -> StoredBatch:
         batch = StoredBatch(self, self._journal.next_batch_id(), len(messages))
+        if self._counters is not None and self._totals is not None:
+            self._counters.disk_writes += len(messages)
+            self._totals.disk_writes += len(messages)
         body_bytes = 0
         expires_at_ms = 0
         index = 0

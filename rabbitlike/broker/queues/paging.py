@@ -45,6 +45,7 @@ class Paging:
             if log is None:
                 return None
             log.next_position = next_position
+            log.count_in(queue.counters, queue.vhost.counters)
         log.release_with(self._page_out)
         if queue.ready.is_spilling:
             # Left from a restart with a small backlog: bring it in, so that order is plain again.
@@ -61,6 +62,8 @@ class Paging:
     def load(self, page: Page) -> list[Message]:
         """The messages of a page that are not settled, in order."""
         messages = self.read(page)
+        self._queue.counters.disk_reads += len(messages)
+        self._queue.vhost.counters.disk_reads += len(messages)
         for message in messages:
             if message.expires_at_ms:
                 self._queue.remember_expiry(message)

@@ -115,7 +115,7 @@ class Queue(Pumped):
         self._paging = Paging(self, vhost.broker)
         self._window_bytes = self._paging.window_bytes
         self.ready = Ready(settings.levels, settings.default_priority, self._paging.load)
-        self.consumers = Consumers(settings.single_active_consumer)
+        self.consumers = Consumers(settings.single_active_consumer, self.turn)
         self.exclusive_consumer: Subscriber | None = None
         self.had_consumer = False
         self.unacked_count = 0
@@ -142,6 +142,8 @@ class Queue(Pumped):
         self._had_ttl = False
         self._in_order = False
         self.counters = Counters(self.turn.now_ms)
+        if log is not None:
+            log.count_in(self.counters, vhost.counters)
         #: From publish to the first time it is handed out, and from being handed out to its ack.
         self.waiting = Timing()
         self.processing = Timing()
@@ -336,6 +338,14 @@ class Queue(Pumped):
         self.counters.active_at_ms = self.turn.now_ms
         return self.take()
 
+    def pause(self) -> None:
+        """Hand nothing out until `resume`, neither to consumers nor to those who fetch."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.turn.touch(self)
+
     # An end for each
 
     def ack(self, message: Message, delivered_at_ms: int) -> None:
@@ -448,6 +458,11 @@ class Queue(Pumped):
             self.vhost.delete_queue(self)
         else:
             self.renew_lease()
+
+    def cancel_consumer(self, consumer: Subscriber) -> None:
+        """An operator ends a consumer: its client is told as if the queue had gone, what it holds stays with it."""
+        consumer.cancel()
+        self.remove_consumer(consumer)
 
     def wake(self, consumer: Subscriber) -> None:
         """This consumer can take messages again."""

@@ -98,7 +98,7 @@ def _queue(queue: Queue) -> Row:
     ready, counters = queue.ready, queue.counters
     ready_count, unacked_count = ready.count, queue.unacked_count
     ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
-    utilisation = queue.consumers.utilisation
+    utilisation = queue.consumers.utilisation(queue.vhost.broker.clock.now_ms())
     return (
         len(queue.consumers.all),
         utilisation,

@@ -83,8 +83,11 @@ async def publish(here: Here, caller: Member, vhost: str, exchange: str, body: P
         alarms = ", ".join(sorted(here.broker.alarms.active))
         raise ApiError(503, "service_unavailable", f"publishers are blocked: {alarms}")
     publisher = Publisher(caller.user, home, caller.permit_in(home), caller.permit_topic_in(home))
-    with _channel(), turn(here.broker):
-        published = publisher.publish(name, checked_name(body.routing_key, "routing key"), properties, payload)
+    try:
+        with turn(here.broker):
+            published = publisher.publish(name, checked_name(body.routing_key, "routing key"), properties, payload)
+    except AmqpError as error:
+        raise bad_request(str(error)) from None  # parity: whatever the code, also for those who may not
     if not published.is_accepted:
         raise bad_request(REJECTED)
     if published.is_stored:
@@ -100,11 +103,11 @@ class Get(Body):
 
 
 def _find(caller: Caller, vhost: str, name: str) -> Queue:
-    queue = caller.vhost(vhost, "vhost_not_found").queues.get(name)
-    if queue is None:
+    home = caller.vhost(vhost, "vhost_not_found")
+    caller.permit_in(home)("read", "queue", name)  # first: who may not read is not told what there is
+    if name not in home.queues:
         raise not_found("queue_not_found")
-    caller.permit_in(queue.vhost)("read", "queue", name)
-    return queue.vhost.queue(name)
+    return home.queue(name)
 
 
 @router.post("/queues/{vhost:name}/{queue:name}/get", response_model=None)

@@ -72,7 +72,7 @@ def find(caller: Caller, name: str) -> User:
 
 @router.get("/users", response_model=None)
 async def read_all(request: Request, caller: Administrator) -> Response:
-    return await lists.answer(request, list(caller.context.broker.users), view, order=ORDER, name_of=_name_of)
+    return await lists.answer(request, list(caller.context.broker.users), view, order=ORDER, is_paged=False)
 
 
 @router.get("/users/without-permissions", response_model=None)
@@ -80,17 +80,15 @@ async def read_those_without_permissions(request: Request, caller: Administrator
     broker = caller.context.broker
     permitted = {user for user, _, _ in broker.permissions}
     found = [user for user in broker.users if user.name not in permitted]
-    return await lists.answer(request, found, view, order=ORDER, name_of=_name_of)
-
-
-def _name_of(user: User) -> str:
-    return user.name
+    return await lists.answer(request, found, view, order=ORDER, is_paged=False)
 
 
 @router.post("/users/bulk-delete", status_code=204, response_model=None)
 async def delete_several(caller: Administrator, body: BulkBody) -> Response:
-    """Those that are not there are as good as deleted."""
+    """All of them, or none when one is not there."""
     broker = caller.context.broker
+    if unknown := [name for name in body.users if name not in broker.users]:
+        raise bad_request(["no_such_user", unknown[0]])
     for name in body.users:
         with change(broker):
             broker.delete_user(name)

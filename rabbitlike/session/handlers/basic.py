@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pamqp import commands
 
+from rabbitlike.broker.message import with_delivery_count
 from rabbitlike.broker.queues.arguments import consumer_priority
+from rabbitlike.broker.verbs import check_fetch, count_fetch
 from rabbitlike.protocol import methods
-from rabbitlike.protocol.errors import not_allowed, not_implemented, precondition_failed, resource_locked
-from rabbitlike.session.consumer import Consumer, with_delivery_count
+from rabbitlike.protocol.errors import not_allowed, not_implemented, precondition_failed
+from rabbitlike.session.consumer import Consumer
 from rabbitlike.session.handlers.queue import expand_name
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
 from rabbitlike.session.unacked import Delivery
@@ -98,11 +100,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     name = expand_name(channel, method.queue)
     channel.permit("read", "queue", name)
     queue = channel.vhost.queue(name, channel.connection)
-    if queue.settings.queue_type == "quorum" and queue.settings.single_active_consumer:
-        raise resource_locked(
-            f"cannot obtain access to locked queue '{name}' in vhost '{channel.vhost.name}'. "
-            "basic.get operations are not supported by quorum queues with single active consumer"
-        )
+    check_fetch(queue)
     message = queue.fetch()
     if message is None:
         for counters in (queue.counters, channel.counters, channel.totals):
@@ -123,7 +121,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         channel.outlet.payload_max,
     )
     channel.outlet.mark()
-    channel.count_get(queue, message, no_ack=method.no_ack)
+    count_fetch(queue, message, channel.counters, channel.totals, no_ack=method.no_ack)
     if method.no_ack:
         queue.settle(message)
     else:

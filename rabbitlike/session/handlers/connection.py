@@ -201,8 +201,7 @@ def _cancel_forbidden_consumers(connection: Connection) -> None:
             try:
                 channel.permit("read", "queue", consumer.queue.name)
             except AmqpError:
-                channel.drop_consumer(consumer)
-                consumer.queue.remove_consumer(consumer)
+                consumer.queue.cancel_consumer(consumer)
 
 
 def close(connection: Connection, method: commands.Connection.Close) -> None:

@@ -1,0 +1,79 @@
+"""All that one broker answers: the topology is declared on it, then everything is asked, in order."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx
+
+from interop.management import topology
+from interop.management.asking import Request
+from interop.management.changes import CHANGES
+from interop.management.doors import Doors
+from interop.management.questions import QUESTIONS, path_of
+from interop.management.refusals import REFUSALS
+
+#: At the end of a properties_key with arguments: of Erlang's term format, nobody else's.
+HASH: Final = re.compile(r'~[A-Za-z0-9_-]{6}"')
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: object
+
+
+@dataclass
+class Answers:
+    """By the question's name. Names that the broker made up are replaced by `{what they name}`."""
+
+    questions: dict[str, Answer] = field(default_factory=dict)
+    changes: dict[str, Answer] = field(default_factory=dict)
+
+
+def collect(doors: Doors) -> Answers:
+    held = topology.declare(doors)
+    answers = Answers()
+    try:
+        asked = [Request(name, "GET", path) for name, path in QUESTIONS.items()]
+        answers.questions = _ask(doors, asked, held.names)
+        answers.changes = _ask(doors, (*REFUSALS, *CHANGES), held.names)
+    finally:
+        held.close()
+    return answers
+
+
+def ask(doors: Doors, request: Request, names: dict[str, str]) -> httpx.Response:
+    return doors.ask(
+        path_of(request.path, names),
+        request.method,
+        request.body,
+        auth=request.auth,
+        content=request.content,
+        headers=request.headers,
+    )
+
+
+def _ask(doors: Doors, requests: Iterable[Request], names: dict[str, str]) -> dict[str, Answer]:
+    answers = {}
+    for request in requests:
+        assert request.name not in answers, request.name
+        answer = ask(doors, request, names)
+        answers[request.name] = Answer(answer.status_code, dict(answer.headers), _body(answer, names))
+        if "aliveness-test" in request.path:
+            doors.ask("/queues/parity/aliveness-test", "DELETE")  # RabbitMQ leaves the queue it tried behind
+    return answers
+
+
+def _body(answer: httpx.Response, names: dict[str, str]) -> object:
+    text = answer.text
+    for name, value in sorted(names.items(), key=lambda item: -len(item[1])):
+        text = text.replace(json.dumps(value, ensure_ascii=False)[1:-1], f"{{{name}}}")
+    text = HASH.sub('~{hash}"', text)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

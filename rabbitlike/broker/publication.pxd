@@ -1,0 +1,26 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.protocol.properties cimport Properties
+
+
+@cython.final
+cdef class Publication:
+    cdef readonly Counters exchange
+    cdef readonly list queues
+    cdef readonly bytes address
+    cdef readonly bytes properties
+    cdef readonly bytes body
+    cdef readonly bint persistent
+    cdef readonly int priority
+    cdef readonly int64_t expiration_ms
+    cdef readonly bint mandatory
+
+    @cython.locals(queue=Queue, message=Message, accepted=bint)
+    cpdef bint deposit(self, int64_t now_ms) except -1
+
+
+cpdef object count_publish(Counters exchange, Counters own, Counters totals, Py_ssize_t copies, bint mandatory)

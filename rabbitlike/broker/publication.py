@@ -1,0 +1,89 @@
+"""A publish that passed its checks and knows its queues: how it gets there, and how it is counted.
+
+For channels and for whoever publishes without one. What a publish is checked by is the publisher's affair, in
+RabbitMQ's order; what follows from the address and properties alone stands here.
+"""
+
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.counters import Counters
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.protocol.errors import precondition_failed
+from rabbitlike.protocol.properties import Properties
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.users import User
+
+
+class Publication:
+    """One publish."""
+
+    __slots__ = (
+        "address",
+        "body",
+        "exchange",
+        "expiration_ms",
+        "mandatory",
+        "persistent",
+        "priority",
+        "properties",
+        "queues",
+    )
+
+    def __init__(
+        self,
+        exchange: Counters,
+        queues: list[Queue],
+        address: bytes,
+        properties: Properties,
+        body: bytes,
+        expiration_ms: int,
+        mandatory: bool,
+    ) -> None:
+        #: The counts of the exchange it was published to.
+        self.exchange = exchange
+        self.queues = queues
+        self.address = address
+        self.properties: bytes = properties.raw
+        self.body = body
+        self.persistent = properties.persistent
+        self.priority = properties.priority
+        #: -1: it does not expire by itself.
+        self.expiration_ms = expiration_ms
+        self.mandatory = mandatory
+
+    def deposit(self, now_ms: int) -> bool:
+        """Give it to its queues. False: one of them refused it."""
+        accepted = True
+        for queue in self.queues:
+            if queue.deleted:
+                continue
+            message = Message(self.address, self.properties, self.body, self.persistent, self.priority, now_ms)
+            if self.expiration_ms >= 0:
+                message.expires_at_ms = now_ms + self.expiration_ms
+            if not queue.enqueue(message):
+                accepted = False
+        return accepted
+
+
+def count_publish(exchange: Counters, own: Counters, totals: Counters, copies: int, mandatory: bool) -> None:
+    """A publish has gone to so many queues: the exchange counts it, the publisher, and the vhost."""
+    own.publish += 1
+    totals.publish += 1
+    exchange.publish_in += 1
+    exchange.publish_out += copies
+    if copies == 0:
+        if mandatory:
+            own.return_unroutable += 1
+            totals.return_unroutable += 1
+        else:
+            own.drop_unroutable += 1
+            totals.drop_unroutable += 1
+
+
+def check_user_id(properties: Properties, user: "User | None") -> None:
+    """406 when a publisher claims to be somebody else."""
+    claimed = properties.user_id
+    if claimed is not None and user is not None and claimed != user.name and "impersonator" not in user.tags:
+        raise precondition_failed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")

@@ -1,0 +1,11 @@
+"""What becomes of a message that was handed out."""
+
+from enum import Enum
+
+
+class Settle(Enum):
+    """What a client decided about a delivery."""
+
+    ACK = "ack"
+    REJECT = "reject"
+    REQUEUE = "requeue"

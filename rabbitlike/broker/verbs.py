@@ -1,0 +1,124 @@
+"""Publishing and fetching without a channel, for the management API: the ways a client's messages go, and no others.
+
+To be called within a turn; when something durable was published or settled, the answer is to wait for the commit.
+Errors are those that a channel would be closed with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.copies import take_copies
+from rabbitlike.broker.counters import Counters
+from rabbitlike.broker.message import Message, make_address, with_delivery_count
+from rabbitlike.broker.publication import Publication, check_user_id, count_publish
+from rabbitlike.broker.queues.dead_letter import forget_client_deaths
+from rabbitlike.broker.settle import Settle
+from rabbitlike.protocol.errors import precondition_failed, resource_locked
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.users import User
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.protocol.properties import Properties
+
+
+def publish(
+    vhost: Vhost, exchange_name: str, routing_key: str, properties: Properties, body: bytes, user: User
+) -> bool:
+    """Publish as `user`. Did the message come to any queue that took it?"""
+    broker = vhost.broker
+    # parity: the order of these checks is that of a channel.
+    broker.permissions.check(user.name, vhost.name, "write", "exchange", exchange_name)
+    exchange = vhost.publish_target(exchange_name)
+    if len(body) > broker.settings.max_message_size:
+        raise precondition_failed(
+            f"message size {len(body)} is larger than configured max size {broker.settings.max_message_size}"
+        )
+    expiration_ms = properties.expiration_ms
+    keys, properties = take_copies(routing_key, properties)
+    if not broker.settings.trust_client_x_death:
+        properties = forget_client_deaths(properties)
+    if exchange.kind == "topic" and broker.permissions.has_topic(user.name, vhost.name, exchange_name):
+        broker.permissions.check_topic(user.name, vhost.name, "write", exchange_name, routing_key)
+    check_user_id(properties, user)
+    address = make_address(exchange_name, routing_key)
+    now_ms = broker.turn.now_ms
+    seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
+    queues = vhost.route(exchange, keys, properties, seen)
+    count_publish(exchange.counters, Counters(now_ms), vhost.counters, len(queues), True)
+    publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
+    return publication.deposit(now_ms) and bool(queues)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A message in the hands of whoever fetched it, until `settle`."""
+
+    message: Message
+    #: As a client would get them, with the count of deliveries where the queue keeps one.
+    properties: bytes
+    redelivered: bool
+    #: How many stood behind it.
+    message_count: int
+
+
+def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched]:
+    """Up to `count` messages, as by basic.get. With `no_ack` that is their end; else `settle` must follow, in the
+    same turn."""
+    vhost = queue.vhost
+    vhost.broker.permissions.check(user.name, vhost.name, "read", "queue", queue.name)
+    check_fetch(queue)
+    found: list[Fetched] = []
+    while len(found) < count:
+        message = queue.fetch()
+        if message is None:
+            if not found:
+                _count_empty(queue)
+            break
+        properties = with_delivery_count(message) if queue.counts_deliveries else message.properties
+        found.append(Fetched(message, properties, message.attempts > 0, queue.message_count))
+        count_fetch(queue, message, Counters(0), vhost.counters, no_ack=no_ack)
+        if no_ack:
+            queue.settle(message)
+    return found
+
+
+def settle(queue: Queue, fetched: list[Fetched], how: Settle) -> None:
+    """Say what is to become of messages that were fetched. Those that go back stand where they stood."""
+    for each in fetched:
+        if how is Settle.ACK:
+            queue.vhost.counters.ack += 1
+            queue.ack(each.message, queue.turn.now_ms)
+        elif how is Settle.REQUEUE:
+            queue.requeue(each.message)
+        else:
+            queue.reject(each.message)
+
+
+def check_fetch(queue: Queue) -> None:
+    """405 where messages go to the active consumer alone."""
+    if queue.settings.queue_type == "quorum" and queue.settings.single_active_consumer:
+        raise resource_locked(
+            f"cannot obtain access to locked queue '{queue.name}' in vhost '{queue.vhost.name}'. "
+            "basic.get operations are not supported by quorum queues with single active consumer"
+        )
+
+
+def count_fetch(queue: Queue, message: Message, own: Counters, totals: Counters, *, no_ack: bool) -> None:
+    """A message was fetched. The queue has counted a redelivery already."""
+    own.active_at_ms = queue.turn.now_ms
+    for counters in (queue.counters, own, totals):
+        if no_ack:
+            counters.get_no_ack += 1
+        else:
+            counters.get += 1
+    if message.attempts > 0:
+        own.redeliver += 1
+        totals.redeliver += 1
+
+
+def _count_empty(queue: Queue) -> None:
+    queue.counters.get_empty += 1
+    queue.vhost.counters.get_empty += 1
