@@ -161,7 +161,8 @@ class Broker:
         # where definitions say what a new broker is to have.
         if not self.vhosts and not self.users and self.settings.load_definitions is None:
             self.set_vhost(self.settings.default_vhost, description="Default virtual host")
-            self.add_user(self.settings.default_user, self.settings.default_password, ("administrator",))
+            password = self.settings.default_password
+            self.set_user(self.settings.default_user, password=password, tags=("administrator",))
             self.set_permission(self.settings.default_user, self.settings.default_vhost, EVERYTHING)
         self.turn.finish()
 
@@ -218,6 +219,7 @@ class Broker:
     # Vhosts
 
     def add_vhost(self, name: str) -> Vhost:
+        """A new vhost of which nothing is said."""
         vhost = self.restore_vhost(name)
         self.topology.add_vhost(vhost)
         return vhost
@@ -275,11 +277,6 @@ class Broker:
         return True
 
     # Users
-
-    def add_user(self, name: str, password: str, tags: Iterable[str] = ()) -> User:
-        user = self.users.add(name, password, tags=tags)
-        self.topology.add_user(user)
-        return user
 
     def set_user(
         self,

@@ -203,7 +203,7 @@ async def test_what_is_there_stays_and_accounts_are_brought_up_to_date(api: Api)
     ch = api.pair.connect().channel()
     ch.declare("q", durable=True)
     ch.publish(b"kept", key="q")
-    api.pair.broker.add_user("bob", "old", ["management"])
+    api.pair.broker.set_user("bob", password="old", tags=["management"])
     document = {
         "users": [{"name": "bob", "password": "new", "tags": "monitoring, policymaker"}],
         "queues": [{"vhost": "/", "name": "q", "durable": False, "arguments": {"x-max-length": 1}}],
