@@ -103,7 +103,9 @@ class App:
         recovered = await self.store.open()
         journal = Journal(lambda: writer.wake())
         broker = Broker(settings.broker, self.store, clock, journal)
-        disk = DiskWatch(broker.alarms, clock, settings.disk_free_limit, settings.data_dir)
+        disk = DiskWatch(
+            broker.alarms, clock, settings.disk_free_limit, settings.data_dir, spare=self.store.spare_bytes
+        )
 
         def failed(error: StorageError) -> None:
             disk.failing(True)

@@ -15,6 +15,10 @@ class StorageError(Exception):
     """The store cannot do what was asked; the text says what to do about it. Nothing of the request has happened."""
 
 
+class WorkError(StorageError):
+    """The store will never take this work, however often it is tried: a fault of the broker, not of the disk."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A durable thing that is not a message: kind, name and value, opaque to the store but for the name.
@@ -108,11 +112,16 @@ class Store(Protocol):
         ...
 
     async def commit(self, work: Work) -> None:
-        """Make it durable, all or nothing. Never called while another commit runs. Raises StorageError."""
+        """Make it durable, all or nothing. Never called while another commit runs. Raises StorageError; WorkError
+        when there is no use in trying again."""
         ...
 
     def read(self, batch_id: int) -> bytes:
         """A batch's data, at once: the broker needs it now. Raises StorageError."""
+        ...
+
+    def spare_bytes(self) -> int:
+        """Room in what the store has taken of the disk already."""
         ...
 
     async def close(self) -> None:

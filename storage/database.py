@@ -23,6 +23,8 @@ LOCK_NAME: Final = "lock"
 APPLICATION_ID: Final = 0x52424C4B  # "RBLK", in the file's header
 #: Big pages: a batch of messages spans fewer of them.
 PAGE_BYTES: Final = 16384
+#: The log grows so much at a time: commits wait meanwhile.
+LOG_STEP_BYTES: Final = 4 << 20
 MAGIC: Final = b"SQLite format 3\0"
 
 
@@ -108,8 +110,10 @@ def remove_traces(path: Path) -> None:
 def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]:
     """Our database at the present schema: made, migrated or refused. Errors inside are explained.
 
-    It is the only connection; when it closes, the write-ahead log is folded into the file and gone.
+    It is the only connection; when it closes, the write-ahead log is folded into the file and gone. Nothing is left of
+    a refusal either. Only under the lock.
     """
+    has_log = path.with_name(f"{path.name}-wal").exists()
     try:
         refuse_foreign(path)
         connection = connect(path, durability)
@@ -120,6 +124,9 @@ def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]
             connection.close()
     except (sqlite3.Error, OSError) as error:
         raise explain(error, path) from error
+    finally:
+        if not has_log:
+            remove_traces(path)
 
 
 def refuse_foreign(path: Path) -> None:
@@ -193,22 +200,21 @@ def _run_whole(connection: sqlite3.Connection, script: str, version: int) -> Non
             connection.rollback()
 
 
-def preallocate_log(path: Path, size: int) -> None:
-    """Fill the write-ahead log with zeros before anybody opens it, if the disk has room.
+def grow_log(path: Path, octets: int, enough: int) -> bool:
+    """Make the write-ahead log longer by zeros, up to ``enough``, if the disk has room. Did it get longer?
 
     Overwriting costs half of what appending costs to fsync: no block is allocated, the file system's journal stays
-    out of it. Zeros are no valid frame, so SQLite takes the log for empty.
+    out of it. Zeros are no valid frame, so SQLite takes them for the log's end. Nobody may write to the log meanwhile.
     """
     log = path.with_name(f"{path.name}-wal")
-    disk = os.statvfs(path.parent)
-    if log.exists() or disk.f_bavail * disk.f_frsize < 4 * size:
-        return
-    zeros = bytes(1 << 20)
     try:
-        with log.open("wb") as file:
-            for at in range(0, size, len(zeros)):
-                file.write(zeros[: size - at])
-            file.flush()
+        before = log.stat().st_size if log.exists() else 0
+        disk = os.statvfs(path.parent)
+        if before >= enough or disk.f_bavail * disk.f_frsize < 4 * (enough - before):
+            return False
+        with log.open("ab", buffering=0) as file:
+            written = file.write(bytes(min(octets, enough - before)))
             os.fsync(file.fileno())
     except OSError:
-        log.unlink(missing_ok=True)  # only speed is lost
+        return False  # only speed is lost
+    return written > 0

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from rabbitlike.storage.api import StorageError
+from rabbitlike.storage.api import StorageError, WorkError
 
 #: By SQLite's primary result code. {path} is the database, {error} SQLite's own words.
 _ADVICE: Final = {
@@ -18,8 +18,17 @@ _ADVICE: Final = {
     "SQLITE_NOTADB": "{path} is not a database of this broker: move it away or choose another data folder",
     "SQLITE_BUSY": "{path} is locked by another program ({error}): end that program",
     "SQLITE_LOCKED": "{path} is locked by another program ({error}): end that program",
-    "SQLITE_TOOBIG": "a batch is too big for {path} ({error}): the broker must cut it smaller",
     "SQLITE_NOMEM": "out of memory while using {path}: give the broker more",
+}
+
+#: SQLite's result codes for what is wrong with the work itself.
+_FAULTS: Final = {
+    "SQLITE_CONSTRAINT",
+    "SQLITE_ERROR",
+    "SQLITE_MISMATCH",
+    "SQLITE_MISUSE",
+    "SQLITE_RANGE",
+    "SQLITE_TOOBIG",
 }
 
 
@@ -32,5 +41,15 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
     while name:
         if advice := _ADVICE.get(name):
             return StorageError(advice.format(path=path, error=error))
+        if name in _FAULTS:
+            return blame(error, path)
         name = name.rpartition("_")[0]  # SQLITE_IOERR_FSYNC is an SQLITE_IOERR
+    if isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError)):
+        return blame(error, path)
     return StorageError(f"{path}: {error}")
+
+
+def blame(error: Exception, path: Path) -> WorkError:
+    """The error to raise when what was to be done can never be done."""
+    kind = getattr(error, "sqlite_errorname", None) or type(error).__name__
+    return WorkError(f"{path} cannot take what is to be written ({kind}: {error}): this is a fault in rabbitlike")

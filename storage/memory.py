@@ -17,5 +17,8 @@ class MemoryStore:
     def read(self, batch_id: int) -> bytes:
         raise StorageError(f"batch {batch_id} was never stored: there is no disk")
 
+    def spare_bytes(self) -> int:
+        return 0
+
     async def close(self) -> None:
         return None

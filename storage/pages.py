@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 from rabbitlike.storage.api import StorageError
-from rabbitlike.storage.database import connect_to_read
+from rabbitlike.storage.database import PAGE_BYTES, connect_to_read
 from rabbitlike.storage.errors import explain
 
 _READ: Final = "SELECT data, checksum FROM batches WHERE batch_id = ?"
@@ -43,6 +43,14 @@ class Pages:
         if not is_whole(data, row[1]):
             raise StorageError(f"batch {batch_id} in {self._path} is damaged: run `rabbitlike check`")
         return data
+
+    def spare_bytes(self) -> int:
+        """Pages of the file that hold nothing, in octets: the next batches go there before the file grows."""
+        try:
+            (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+        except sqlite3.Error:
+            return 0
+        return int(pages) * PAGE_BYTES
 
     def close(self) -> None:
         self._connection.close()

@@ -12,22 +12,23 @@ import aiosqlite
 from rabbitlike.storage.api import Recovered, Work
 from rabbitlike.storage.database import (
     FILE_NAME,
+    LOG_STEP_BYTES,
     PAGE_BYTES,
     Durability,
     Lock,
+    grow_log,
     make_folder,
     pragmas,
-    preallocate_log,
     prepared,
 )
-from rabbitlike.storage.errors import explain
+from rabbitlike.storage.errors import blame, explain
 from rabbitlike.storage.pages import Pages
 from rabbitlike.storage.recovery import Recovery, recover
 from rabbitlike.storage.transaction import TransactionConnection
 from rabbitlike.storage.upkeep import Upkeep
 
-#: The write-ahead log is made this long at once and used in circles. It grows past it only while checkpoints cannot
-#: keep up.
+#: The write-ahead log is made this long, soon after the start, and used in circles. It grows past it only while
+#: checkpoints cannot keep up.
 LOG_BYTES: Final = 128 << 20
 
 
@@ -48,7 +49,7 @@ class SqliteStore:
             opened.callback(Lock(self._folder).release)
             with prepared(self.path, self.durability) as connection:
                 recovery = recover(connection)
-            preallocate_log(self.path, self._log_bytes)
+            self._grow_log(LOG_STEP_BYTES)
             try:
                 await self._start(recovery, opened)
             except sqlite3.Error as error:
@@ -79,8 +80,14 @@ class SqliteStore:
         await other.executescript(pragmas(self.durability))
         self._pages = Pages(self.path)
         opened.callback(self._pages.close)
+        # A function of SQL runs in the writer's thread, when no commit does.
+        await self._writer.create_function("grow_log", 1, self._grow_log)
         self._upkeep = Upkeep(self._writer, other, self._log_bytes)
         opened.push_async_callback(self._upkeep.close)
+
+    def _grow_log(self, octets: int) -> bool:
+        """Only where each commit is synced does a longer log make a difference."""
+        return self.durability == "full" and grow_log(self.path, octets, self._log_bytes)
 
     async def commit(self, work: Work) -> None:
         if self._upkeep.is_behind:
@@ -90,11 +97,16 @@ class SqliteStore:
             await self._writer.commit()
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
+        except (ArithmeticError, TypeError, ValueError) as error:  # Python's module refuses a value
+            raise blame(error, self.path) from error
         # A guess is enough: the pages of the data, and those of the tables and indexes around it.
         self._upkeep.written(sum(len(batch.data) for batch in work.batches) + 3 * PAGE_BYTES)
 
     def read(self, batch_id: int) -> bytes:
         return self._pages.read(batch_id)
+
+    def spare_bytes(self) -> int:
+        return self._pages.spare_bytes()
 
     async def close(self) -> None:
         await self._opened.aclose()

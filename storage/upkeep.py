@@ -16,7 +16,7 @@ from typing import Final
 
 import aiosqlite
 
-from rabbitlike.storage.database import PAGE_BYTES
+from rabbitlike.storage.database import LOG_STEP_BYTES, PAGE_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +79,7 @@ class Upkeep:
 
     async def _run(self) -> None:
         is_failing = False
+        await self._lengthen()
         while True:
             await self._wake.wait()
             self._is_resting = False
@@ -92,6 +93,17 @@ class Upkeep:
                         log.warning("checkpoint failed, it is tried again: %s", error)
                     is_failing = True
                     await asyncio.sleep(RETRY_S)
+
+    async def _lengthen(self) -> None:
+        """Bring the log to its length, so that commits overwrite and never append. Not while the store is opened:
+        clients wait for that."""
+        is_growing = True
+        while is_growing:
+            try:
+                ((is_growing,),) = await self._writer.execute_fetchall(f"SELECT grow_log({LOG_STEP_BYTES})")
+            except sqlite3.Error as error:
+                log.warning("the log was not made longer: %s", error)
+                return
 
     async def _care(self) -> None:
         """Until a lull has been used."""

@@ -9,9 +9,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TypeVarTuple
 
-from rabbitlike.storage.api import StorageError, Work
+from rabbitlike.storage.api import StorageError, Work, WorkError
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +21,10 @@ _Arguments = TypeVarTuple("_Arguments")
 #: Between two attempts at the same work: at first, and at most.
 FIRST_DELAY_S: Final = 0.1
 LONGEST_DELAY_S: Final = 5.0
+#: While commits go on failing, the log is told again so often.
+REMINDER_S: Final = 60.0
+#: At the end, so long for commits that fail: stopping takes 5 s at most, clients included.
+CLOSING_S: Final = 1.5
 
 
 class Writer:
@@ -65,7 +70,7 @@ class Writer:
             self._sleeper.set_result(None)
             self._sleeper = None
 
-    async def close(self, grace_s: float = LONGEST_DELAY_S) -> None:
+    async def close(self, grace_s: float = CLOSING_S) -> None:
         """Commit what is left, and end. Raises StorageError when that fails for so long that waiting makes no
         sense."""
         self._closing.set()
@@ -100,21 +105,33 @@ class Writer:
 
     async def _commit_surely(self, work: Work) -> None:
         delay_s = FIRST_DELAY_S
+        waited_s = 0.0
         while True:
             try:
                 await self._commit(work)
                 break
             except StorageError as error:
-                if self.error is None:
-                    log.error("commit failed: %s", error)
+                if self.error is None or waited_s >= REMINDER_S:
+                    _report(error)
+                    waited_s = 0.0
                 self.error = error
                 self._tell(self._failed, error)
-            await asyncio.sleep(delay_s)
+            await self._pause(delay_s)
+            waited_s += delay_s
             delay_s = min(delay_s * 2, LONGEST_DELAY_S)
         if self.error is not None:
             log.info("commits succeed again")
             self.error = None
             self._tell(self._resumed)
+
+    async def _pause(self, delay_s: float) -> None:
+        """Before the next attempt. Whoever ends the broker does not wait for it."""
+        if self._closing.is_set():
+            await asyncio.sleep(min(delay_s, FIRST_DELAY_S))
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._closing.wait()
 
     def _tell(self, callback: Callable[[*_Arguments], None], *arguments: *_Arguments) -> None:
         """A fault of who is told must not end the loop: nobody's messages would be confirmed any more."""
@@ -122,3 +139,14 @@ class Writer:
             callback(*arguments)
         except Exception:
             log.exception("a commit could not be reported")
+
+
+def _report(error: StorageError) -> None:
+    if isinstance(error, WorkError):
+        log.critical(
+            "commit failed for good: %s; nothing is confirmed any more until the broker is restarted, "
+            "and what was confirmed is safe",
+            error,
+        )
+    else:
+        log.error("commit failed: %s", error)

@@ -123,9 +123,12 @@ class DiskWatch:
         *,
         interval_ms: int = CHECK_INTERVAL_MS,
         read_free: Callable[[Path], int] | None = None,
+        spare: Callable[[], int] = lambda: 0,
     ) -> None:
         self._alarms = alarms
         self._clock = clock
+        #: Room that the store has taken of the disk and not filled.
+        self._spare = spare
         self._limit_bytes = limit_bytes
         self._folder = folder
         self._interval_ms = interval_ms
@@ -148,7 +151,10 @@ class DiskWatch:
         self.check()
 
     def check(self) -> None:
-        if self._is_failing or self._read_free(self._folder) < self._limit_bytes:
+        free = self._read_free(self._folder)
+        if free < self._limit_bytes:
+            free += self._spare()
+        if self._is_failing or free < self._limit_bytes:
             self._alarms.raise_(DISK)
         else:
             self._alarms.clear(DISK)

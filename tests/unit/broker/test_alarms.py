@@ -9,6 +9,7 @@ from rabbitlike.broker.alarms import (
     DISK,
     MEMORY,
     Alarms,
+    DiskWatch,
     MemoryWatch,
     memory_limit,
     resident_bytes,
@@ -180,3 +181,20 @@ def test_control_groups_limit_what_there_is(tmp_path: Path, groups: str, limits:
 
 def test_a_system_without_proc(tmp_path: Path) -> None:
     assert total_bytes(tmp_path / "proc", tmp_path / "cgroup") == PHYSICAL
+
+
+def test_room_in_the_store_counts_as_free_space(tmp_path: Path) -> None:
+    alarms, clock = Alarms(), FakeClock()
+    free, spare = 100, 0
+    watch = DiskWatch(alarms, clock, 80, tmp_path, read_free=lambda _: free, spare=lambda: spare)
+    watch.start()
+    assert not alarms.active
+    free = 50
+    clock.advance(1000)
+    assert alarms.reason == "low on disk"
+    spare = 30
+    clock.advance(1000)
+    assert not alarms.active
+    watch.failing(True)
+    assert alarms.reason == "low on disk", "room is no use while writing fails"
+    watch.stop()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -9,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.storage.api import StorageError
+from rabbitlike.storage.api import Batch, StorageError, Work, WorkError
 from rabbitlike.storage.database import (
     APPLICATION_ID,
     FILE_NAME,
     Lock,
     connect_to_read,
+    grow_log,
     migrations,
-    preallocate_log,
     prepared,
     present_version,
     version_of,
@@ -40,8 +41,10 @@ def prepare(path: Path) -> None:
 
 
 def refusal(path: Path) -> str:
+    before = {*path.parent.iterdir()}
     with pytest.raises(StorageError) as caught:
         prepare(path)
+    assert {*path.parent.iterdir()} <= before, "nothing is left beside it"
     text = str(caught.value)
     assert "\n" not in text
     assert str(path) in text
@@ -235,10 +238,12 @@ async def test_a_failed_opening_lets_go_of_everything(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_preallocated_log_is_an_empty_one(tmp_path: Path) -> None:
+def test_a_log_of_zeros_is_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "db"
     prepare(path)
-    preallocate_log(path, 3_000_000)
+    assert grow_log(path, 2_000_000, 3_000_000)
+    assert grow_log(path, 2_000_000, 3_000_000)
+    assert not grow_log(path, 2_000_000, 3_000_000), "it is long enough"
     log = tmp_path / "db-wal"
     assert log.stat().st_size == 3_000_000
     with prepared(path, "full") as connection:
@@ -248,16 +253,31 @@ def test_a_preallocated_log_is_an_empty_one(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (1,)
 
 
-def test_an_existing_log_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "db"
-    log = tmp_path / "db-wal"
-    log.write_bytes(b"commits that are nowhere else")
-    preallocate_log(path, 3_000_000)
-    assert log.read_bytes() == b"commits that are nowhere else"
+async def test_the_log_grows_behind_what_is_committed(tmp_path: Path) -> None:
+    """While the store works, and whatever is in the log by then: all of it is there after a crash."""
+    store = SqliteStore(tmp_path / "data", log_bytes=24 << 20)
+    await store.open()
+    log = tmp_path / "data" / f"{FILE_NAME}-wal"
+    lengths = [log.stat().st_size]
+    number = 0
+    while lengths[-1] < 24 << 20:
+        number += 1
+        assert number < 1000
+        data = os.urandom(300_000)
+        await store.commit(Work(batches=[Batch(number, 1, 4, number, number, 1, 1, 0, data=data)]))
+        lengths.append(log.stat().st_size)
+    assert lengths[0] == 4 << 20, "no more while clients wait"
+    shutil.copytree(tmp_path / "data", tmp_path / "left")
+    await store.close()
+    left = SqliteStore(tmp_path / "left", log_bytes=1 << 20)
+    assert [batch.batch_id for batch in (await left.open()).batches] == [*range(1, number + 1)]
+    for each in range(1, number + 1):
+        assert len(left.read(each)) == 300_000
+    await left.close()
 
 
 def test_no_log_is_made_where_space_is_short(tmp_path: Path) -> None:
-    preallocate_log(tmp_path / "db", 1 << 60)
+    assert not grow_log(tmp_path / "db", 1 << 20, 1 << 60)
     assert not (tmp_path / "db-wal").exists()
 
 
@@ -273,6 +293,7 @@ def test_no_log_is_made_where_space_is_short(tmp_path: Path) -> None:
         ("SQLITE_READONLY_DBMOVED", "cannot be written"),
         ("SQLITE_CORRUPT_INDEX", "is damaged"),
         ("SQLITE_SOMETHING_NEW", "db: original words"),
+        ("SQLITE_CONSTRAINT_PRIMARYKEY", "cannot take what is to be written (SQLITE_CONSTRAINT_PRIMARYKEY: original"),
     ],
 )
 def test_errors_are_explained(name: str, words: str) -> None:
@@ -282,5 +303,23 @@ def test_errors_are_explained(name: str, words: str) -> None:
 
 
 def test_errors_without_a_code_keep_their_words() -> None:
-    assert str(explain(sqlite3.ProgrammingError("closed"), Path("db"))) == "db: closed"
+    assert str(explain(sqlite3.OperationalError("closed"), Path("db"))) == "db: closed"
     assert "No space left" in str(explain(OSError(28, "No space left on device"), Path("db")))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        Work(batches=[Batch(1, 1, 4, 1, 1, 1, 1, 0, data=b"x"), Batch(1, 1, 4, 2, 2, 1, 1, 0, data=b"x")]),
+        Work(marks=[(1, 1 << 70, 0)]),
+        Work(marks=[(1, None, 0)]),  # type: ignore[list-item]
+        Work(marks=[(1, object(), 0)]),  # type: ignore[list-item]
+    ],
+)
+async def test_a_fault_of_the_broker_is_told_from_one_of_the_disk(tmp_path: Path, work: Work) -> None:
+    store = SqliteStore(tmp_path, "off", log_bytes=1 << 20)
+    await store.open()
+    with pytest.raises(WorkError, match="this is a fault in rabbitlike"):
+        await store.commit(work)
+    await store.commit(Work(marks=[(1, 5, 0)]))
+    await store.close()

@@ -29,6 +29,18 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
+async def test_room_in_the_file_is_told(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, "off", log_bytes=LOG_BYTES)
+    await store.open()
+    await store.commit(Work(batches=[batch(number) for number in range(1, 11)]))
+    before = store.spare_bytes()
+    await store.commit(Work(removed_batches=list(range(1, 10))))
+    assert store.spare_bytes() - before >= 9 * len(DATA) // 2
+    await store.commit(Work(batches=[batch(number) for number in range(11, 20)]))
+    assert store.spare_bytes() < len(DATA)
+    await store.close()
+
+
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteStore]:
     monkeypatch.setattr(upkeep, "LULL_S", 0.1)

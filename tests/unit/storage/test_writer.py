@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rabbitlike.storage import writer as writer_module
-from rabbitlike.storage.api import Record, StorageError, Work
+from rabbitlike.storage.api import Record, StorageError, Work, WorkError
 from rabbitlike.storage.writer import Writer
 
 FULL = StorageError("no space left")
@@ -59,6 +59,13 @@ async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     desk.gate.set()
     desk.faults.clear()
     await desk.writer.close()
+
+
+async def until_committed(desk: Desk) -> None:
+    for _ in range(500):
+        if desk.commits:
+            return
+        await asyncio.sleep(0.001)
 
 
 async def turns(count: int = 10) -> None:
@@ -125,19 +132,51 @@ async def test_a_failed_commit_is_tried_again_with_the_same_work(desk: Desk) -> 
 
 async def test_attempts_come_less_and_less_often(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    sleep = asyncio.sleep
 
     async def note(seconds: float) -> None:
         pauses.append(seconds)
-        await sleep(0)
 
     monkeypatch.setattr(writer_module, "FIRST_DELAY_S", 0.1)
-    monkeypatch.setattr(asyncio, "sleep", note)
+    monkeypatch.setattr(desk.writer, "_pause", note)
     desk.faults = [FULL] * 9
     desk.put("a")
-    while not desk.commits:
-        await sleep(0)
+    await until_committed(desk)
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5])
+
+
+async def test_commits_that_go_on_failing_are_reported_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def no_time(seconds: float) -> None:
+        pass
+
+    monkeypatch.setattr(writer_module, "FIRST_DELAY_S", 5.0)
+    monkeypatch.setattr(desk.writer, "_pause", no_time)
+    desk.faults = [FULL] * 25  # two minutes
+    desk.put("a")
+    await until_committed(desk)
+    assert caplog.text.count("commit failed: no space left") == 3
+
+
+async def test_work_that_can_never_be_stored_is_said_to_be_so(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.faults = [WorkError("no such table"), WorkError("no such table")]
+    desk.put("a")
+    await until_committed(desk)
+    (record,) = [each for each in caplog.records if "commit failed" in each.message]
+    assert record.levelname == "CRITICAL"
+    assert "for good: no such table; nothing is confirmed any more until the broker is restarted" in record.message
+
+
+async def test_closing_does_not_wait_for_the_next_attempt(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk has room again: the last changes are written at once, not in a while."""
+    monkeypatch.setattr(writer_module, "FIRST_DELAY_S", 3600.0)
+    desk.faults = [FULL]
+    desk.put("a")
+    await turns()
+    assert desk.writer.error is FULL
+    async with asyncio.timeout(5):
+        await desk.writer.close()
+    assert desk.commits == [["a"]]
 
 
 async def test_a_fault_of_who_is_told_does_not_end_it(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
