@@ -7,7 +7,7 @@ Errors are those that a channel would be closed with.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
@@ -17,6 +17,9 @@ from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.settle import Settle
 from rabbitlike.protocol.errors import precondition_failed, resource_locked
 
+#: Keys that begin so are addresses of direct replies.
+REPLIES: Final = "amq.rabbitmq.reply-to."
+
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.users import User
@@ -24,10 +27,21 @@ if TYPE_CHECKING:
     from rabbitlike.protocol.properties import Properties
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of a publish."""
+
+    is_routed: bool
+    #: False: a queue is full and refused it.
+    is_accepted: bool
+    #: It is safe only once the commit under way is done.
+    is_stored: bool
+
+
 def publish(
     vhost: Vhost, exchange_name: str, routing_key: str, properties: Properties, body: bytes, user: User
-) -> bool:
-    """Publish as `user`. Did the message come to any queue that took it?"""
+) -> Published:
+    """Publish as `user`, mandatory."""
     broker = vhost.broker
     # parity: the order of these checks is that of a channel.
     broker.permissions.check(user.name, vhost.name, "write", "exchange", exchange_name)
@@ -45,11 +59,18 @@ def publish(
     check_user_id(properties, user)
     address = make_address(exchange_name, routing_key)
     now_ms = broker.turn.now_ms
+    if exchange_name == "" and routing_key.startswith(REPLIES):
+        requester = broker.reply_consumer(routing_key)
+        count_publish(exchange.counters, Counters(now_ms), vhost.counters, 0 if requester is None else 1, True)
+        if requester is not None:
+            requester.deliver(address, properties.raw, body)
+        return Published(requester is not None, True, False)
     seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
     queues = vhost.route(exchange, keys, properties, seen)
     count_publish(exchange.counters, Counters(now_ms), vhost.counters, len(queues), True)
     publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
-    return publication.deposit(now_ms) and bool(queues)
+    is_accepted = publication.deposit(now_ms)
+    return Published(bool(queues), is_accepted, properties.persistent and any(queue.durable for queue in queues))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +86,7 @@ class Fetched:
 
 
 def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched]:
-    """Up to `count` messages, as by basic.get. With `no_ack` that is their end; else `settle` must follow, in the
-    same turn."""
+    """Up to `count` messages, as by basic.get. With `no_ack` that is their end; else `settle` must follow."""
     vhost = queue.vhost
     vhost.broker.permissions.check(user.name, vhost.name, "read", "queue", queue.name)
     check_fetch(queue)

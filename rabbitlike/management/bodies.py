@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 from rabbitlike.management.errors import bad_request
 from rabbitlike.protocol import tables
 from rabbitlike.protocol.errors import AmqpError
-from rabbitlike.protocol.tables import Table
+from rabbitlike.protocol.tables import Array, Table, Value
 
 MAX_NAME: int = 255
 
@@ -53,11 +53,31 @@ Arguments: TypeAlias = Annotated[dict[str, JsonValue], BeforeValidator(_table)]
 def to_table(values: dict[str, JsonValue]) -> Table:
     """A JSON object as a field table; a bad request when it holds what AMQP has no form for."""
     try:
-        octets = tables.encode(values)  # type: ignore[arg-type]
-        # Through the octets, so that it is just what a client would have sent.
-        return tables.decode(octets)[0]
+        table = _table_of(values)
+        # Nothing gets in that could not go out.
+        tables.decode(tables.encode(table))
     except (ValueError, OverflowError, RecursionError, AmqpError) as problem:
         raise bad_request(f"arguments: {problem}") from None
+    return table
+
+
+def _table_of(values: dict[str, JsonValue]) -> Table:
+    table = Table()
+    for key, value in values.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            table.put(key, value, "l")  # parity: whatever its size
+        else:
+            table[key] = _value_of(value)
+    return table
+
+
+def _value_of(value: JsonValue) -> Value:
+    if isinstance(value, dict):
+        return _table_of(value)
+    if isinstance(value, list):
+        kinds = ["l" if isinstance(each, int) and not isinstance(each, bool) else "" for each in value]
+        return Array(map(_value_of, value), kinds if all(kinds) else ())
+    return value
 
 
 def checked_name(name: str, what: str) -> str:

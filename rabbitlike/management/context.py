@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from rabbitlike.broker.views import node_name
 from rabbitlike.management.lag import LoopLag
+from rabbitlike.management.log_lines import LogLines
 from rabbitlike.management.logins import Failures
 from rabbitlike.management.node import Node
 from rabbitlike.management.rates import Rates
@@ -33,6 +34,7 @@ class Context:
     rates: Rates = field(init=False)
     node_stats: Node = field(init=False)
     lag: LoopLag = field(init=False)
+    logs: LogLines = field(default_factory=LogLines)
 
     def __post_init__(self) -> None:
         clock = self.broker.clock
@@ -53,12 +55,14 @@ class Context:
 
     def start(self) -> None:
         """Watch the broker from now on."""
+        self.logs.start()
         self.rates.start()
         self.lag.start()
 
     def stop(self) -> None:
         self.rates.stop()
         self.lag.stop()
+        self.logs.close()
 
 
 def context_of(request: Request) -> Context:
@@ -66,5 +70,10 @@ def context_of(request: Request) -> Context:
     return context
 
 
+async def _given(request: Request) -> Context:
+    # Not a plain function: FastAPI would run that in a thread, for every request.
+    return context_of(request)
+
+
 #: For a route's parameters: `async def read(here: Here) -> ...`.
-Here = Annotated[Context, Depends(context_of)]
+Here = Annotated[Context, Depends(_given)]

@@ -100,9 +100,6 @@ def exchanges_in(vhosts: list[Vhost]) -> Iterator[Exchange]:
 
 
 def channel_in_full(request: Request, channel: ClientChannel) -> View:
-    return {
-        "publishes": [],
-        "deliveries": [],
-        "consumer_details": channel.consumer_views(),
-        **channels(request)(channel),
-    }
+    """How a channel's own page shows it."""
+    details = {"consumer_details": channel.consumer_views(), "publishes": [], "deliveries": []}
+    return {**channels(request)(channel), **details}

@@ -1,9 +1,11 @@
 """What every request passes: paths, methods, sizes, bodies, and what every answer carries."""
 
 import inspect
+from collections.abc import Iterator
 
 import pytest
 from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
@@ -13,8 +15,9 @@ from rabbitlike.management.auth import Member, login
 from rabbitlike.management.context import Context
 from rabbitlike.management.replies import Reply
 from rabbitlike.management.routes import ROUTERS
+from rabbitlike.management.routing import Router
 from rabbitlike.protocol.errors import access_refused, not_found, precondition_failed
-from tests.support.api import Api
+from tests.support.api import Api, make_api
 from tests.support.pair import Pair
 
 
@@ -62,7 +65,23 @@ def test_every_route_runs_on_the_loop() -> None:
     """A plain `def` would be run in a thread, which must not touch the broker."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     assert routes
-    assert [route.path for route in routes if not inspect.iscoroutinefunction(route.endpoint)] == []
+    calls = [(route.path, call) for route in routes for call in _calls(route.dependant)]
+    plain = [path for path, call in calls if not inspect.iscoroutinefunction(call)]
+    assert plain == []
+
+
+def _calls(dependant: Dependant) -> Iterator[object]:
+    """What a request makes FastAPI call: the route, and all it depends on."""
+    # A dependency that is an object is called by its method.
+    yield dependant.call if inspect.isroutine(dependant.call) else type(dependant.call).__call__
+    for each in dependant.dependencies:
+        yield from _calls(each)
+
+
+def test_no_route_is_made_at_the_first_request() -> None:
+    assert all(isinstance(router, Router) for router in ROUTERS)
+    standing = {id(route) for route in make_api().app.router.routes}
+    assert standing >= {id(route) for router in ROUTERS for route in router.routes}
 
 
 @pytest.mark.parametrize(

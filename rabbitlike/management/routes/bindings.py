@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 from pydantic import BeforeValidator, Field
 
 from rabbitlike.broker import access, views
@@ -17,13 +17,14 @@ from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Arguments, Body, checked_name, exchange_name, to_table
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import not_found
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
 
 if TYPE_CHECKING:
     from rabbitlike.broker.exchanges.exchange import Destination
     from rabbitlike.broker.vhost import Vhost
 
-router = APIRouter(prefix="/api", tags=["bindings"])
+router = Router("bindings")
 
 BINDING_ORDER: Final = ("vhost", "source", "type", "destination", "routing_key", "properties_key")
 

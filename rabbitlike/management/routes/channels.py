@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from rabbitlike.management import lists, shown
 from rabbitlike.management.auth import MONITORING, Caller, Member
 from rabbitlike.management.errors import bad_request, not_authorised, not_found
 from rabbitlike.management.routes.connections import connections_of, user_of
+from rabbitlike.management.routing import Router
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import ClientChannel
 
-router = APIRouter(prefix="/api", tags=["channels"])
+router = Router("channels")
 
 NO_STATS = "Stats in management UI are disabled on this node"
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from rabbitlike.broker import views
 from rabbitlike.management import lists, shown
 from rabbitlike.management.auth import ADMINISTRATOR, MONITORING, Caller, Member
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import not_authorised, not_found
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import turn
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Client
 
-router = APIRouter(prefix="/api", tags=["connections"])
+router = Router("connections")
 
 CONNECTION_FORCED: Final = 320
 CLOSED_BY_US: Final = "Closed via management plugin"

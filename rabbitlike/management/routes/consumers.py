@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from rabbitlike.management import lists, shown
 from rabbitlike.management.auth import ADMINISTRATOR, MONITORING, Caller, Member
@@ -13,13 +13,14 @@ from rabbitlike.management.context import Here
 from rabbitlike.management.errors import bad_request, not_found
 from rabbitlike.management.routes.channels import NO_STATS
 from rabbitlike.management.routes.connections import find as find_connection
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import turn
 
 if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.management.shown import View
 
-router = APIRouter(prefix="/api", tags=["consumers"])
+router = Router("consumers")
 
 
 def consumers_in(caller: Caller, vhosts: list[Vhost]) -> Iterator[View]:
@@ -58,12 +59,11 @@ async def cancel(here: Here, caller: Member, vhost: str, connection: str, channe
     """Cancel a consumer as if its queue were gone; its client is told, if it can be."""
     home = caller.vhost(vhost)
     client = find_connection(caller, connection, ADMINISTRATOR)
-    for queue in list(home.queues.values()):
-        for found in list(queue.consumers.all):
-            details = found.view()["channel_details"] if found.tag == consumer else None
-            if isinstance(details, dict) and (details["connection_name"], details["number"]) == (client.name, channel):
+    if client.vhost is home:
+        for found in client.open_channels():
+            if found.number == channel:
                 with turn(here.broker):
-                    queue.remove_consumer(found)
-                    found.cancel()
-                return Response(status_code=204)
+                    is_cancelled = found.cancel_consumer(consumer)
+                if is_cancelled:
+                    return Response(status_code=204)
     raise not_found()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
@@ -20,13 +20,14 @@ from rabbitlike.management.front import MULTIPART
 from rabbitlike.management.lists import Slices
 from rabbitlike.management.replies import encode
 from rabbitlike.management.routes.policies import applied
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.terms import Json
 
-router = APIRouter(prefix="/api", tags=["definitions"])
+router = Router("definitions")
 
 #: What may be a file's name in a header without quotes.
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

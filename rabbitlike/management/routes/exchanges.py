@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import Field
 
 from rabbitlike.broker import access, views
@@ -15,12 +15,13 @@ from rabbitlike.management.bodies import Arguments, Body, Flag, exchange_name, t
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import not_found
 from rabbitlike.management.routes.bindings import BINDING_ORDER
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
 
 if TYPE_CHECKING:
     from rabbitlike.broker.exchanges import Exchange
 
-router = APIRouter(prefix="/api", tags=["exchanges"])
+router = Router("exchanges")
 
 
 class Declaration(Body):

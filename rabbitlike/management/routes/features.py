@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Administrator, Member
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import bad_request
 from rabbitlike.management.replies import Reply
+from rabbitlike.management.routing import Router
 
-router = APIRouter(prefix="/api")
+router = Router()
 
 #: All that RabbitMQ 3.13 has, and all enabled: clients look whether they may use what stands behind them.
 _FLAGS: Final = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter
-
 from rabbitlike.broker.alarms import DISK, MEMORY
 from rabbitlike.management.auth import Member
 from rabbitlike.management.certificates import expiring
@@ -13,8 +11,9 @@ from rabbitlike.management.context import Context, Here
 from rabbitlike.management.errors import bad_request, not_found
 from rabbitlike.management.listeners import canonical, listeners_of
 from rabbitlike.management.replies import Reply
+from rabbitlike.management.routing import Router
 
-router = APIRouter(prefix="/api")
+router = Router()
 
 _RESOURCES: Final = {MEMORY: "memory", DISK: "disk space"}
 _DAY_S: Final = 86_400

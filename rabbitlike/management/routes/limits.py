@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, JsonValue
 
 from rabbitlike.management import lists
 from rabbitlike.management.auth import MONITORING, Administrator, Caller, Member
 from rabbitlike.management.errors import bad_request, not_authorised, not_found
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
 
-router = APIRouter(prefix="/api", tags=["limits"])
+router = Router("limits")
 
 
 class LimitBody(BaseModel):

@@ -1,10 +1,9 @@
 """What a probe without a password may ask: is the broker up? Is it ready: see health.py."""
 
-from fastapi import APIRouter
-
 from rabbitlike import __version__
+from rabbitlike.management.routing import Router
 
-router = APIRouter()
+router = Router(prefix="")
 
 
 @router.get("/")

@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from rabbitlike.broker import views
 from rabbitlike.broker.users import hash_password
@@ -16,11 +16,12 @@ from rabbitlike.management.context import Here
 from rabbitlike.management.errors import bad_request, not_authorised, not_found
 from rabbitlike.management.front import LOGIN_PATH
 from rabbitlike.management.replies import Reply
+from rabbitlike.management.routing import Router
 
 if TYPE_CHECKING:
     from rabbitlike.broker.attempts import Attempt
 
-router = APIRouter(tags=["logins"])
+router = Router("logins", prefix="")
 
 
 @router.get("/api/auth", response_model=None)

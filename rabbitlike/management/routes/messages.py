@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BeforeValidator, Field, JsonValue
 
+from rabbitlike.broker import verbs
 from rabbitlike.broker.message import exchange_of, routing_key_of
-from rabbitlike.broker.publishing import Publisher
 from rabbitlike.broker.queues import browse
+from rabbitlike.broker.settle import Settle
+from rabbitlike.broker.verbs import Fetched
 from rabbitlike.broker.views import text
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Member
@@ -28,15 +30,15 @@ from rabbitlike.management.messages import (
     to_payload,
     to_properties,
 )
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
-from rabbitlike.protocol.errors import AmqpError, resource_locked
+from rabbitlike.protocol.errors import AmqpError
 
 if TYPE_CHECKING:
     from rabbitlike.broker.exchanges import Exchange
-    from rabbitlike.broker.message import Message
     from rabbitlike.broker.queues.queue import Queue
 
-router = APIRouter(prefix="/api", tags=["messages"])
+router = Router("messages")
 
 #: One answer holds no more octets of messages than this, however many are asked for (but always one message).
 MAX_PAYLOADS: Final = 20 * 1024 * 1024
@@ -82,10 +84,10 @@ async def publish(here: Here, caller: Member, vhost: str, exchange: str, body: P
     if here.broker.turn.alarmed:
         alarms = ", ".join(sorted(here.broker.alarms.active))
         raise ApiError(503, "service_unavailable", f"publishers are blocked: {alarms}")
-    publisher = Publisher(caller.user, home, caller.permit_in(home), caller.permit_topic_in(home))
+    key = checked_name(body.routing_key, "routing key")
     try:
         with turn(here.broker):
-            published = publisher.publish(name, checked_name(body.routing_key, "routing key"), properties, payload)
+            published = verbs.publish(home, name, key, properties, payload, caller.user)
     except AmqpError as error:
         raise bad_request(str(error)) from None  # parity: whatever the code, also for those who may not
     if not published.is_accepted:
@@ -115,66 +117,45 @@ async def get(here: Here, caller: Member, vhost: str, queue: str, body: Get) -> 
     """Get messages as basic.get does. parity: they are given back or settled when all have been got."""
     if body.encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
-    with _channel():
-        found = _find(caller, vhost, queue)
-        if found.settings.queue_type == "quorum" and found.settings.single_active_consumer:
-            raise resource_locked(
-                f"cannot obtain access to locked queue '{found.name}' in vhost '{found.vhost.name}'. "
-                "basic.get operations are not supported by quorum queues with single active consumer"
-            )
-    held: list[Message] = []
-    got: list[tuple[Message, int, bool]] = []
+    no_ack = body.ackmode == "ack_requeue_false"
+    got: list[Fetched] = []
     size = 0
     slices = lists.Slices()
-    try:
-        # parity: a negative count is never reached.
-        while len(got) != body.count and size < MAX_PAYLOADS:
-            with turn(here.broker):
-                message = _fetch(found, is_acked=body.ackmode == "ack_requeue_false")
-            if message is None:
-                break
-            if body.ackmode != "ack_requeue_false":
-                held.append(message)
-            got.append((message, found.message_count, message.attempts > 0))
-            size += len(message.body)
-            await slices.breathe()
-    finally:
-        with turn(here.broker):
-            for message in held:
-                found.reject(message) if body.ackmode == "reject_requeue_false" else found.requeue(message)
-    if found.durable and (got and not body.ackmode.endswith("requeue_true")):
+    with _channel():
+        found = _find(caller, vhost, queue)
+        try:
+            # parity: a negative count is never reached.
+            while len(got) != body.count and size < MAX_PAYLOADS:
+                with turn(here.broker):
+                    fetched = verbs.fetch(found, 1, caller.user, no_ack=no_ack)
+                if not fetched:
+                    break
+                got += fetched
+                size += len(fetched[0].message.body)
+                await slices.breathe()
+        finally:
+            if not no_ack:
+                with turn(here.broker):
+                    verbs.settle(
+                        found, got, Settle.REJECT if body.ackmode == "reject_requeue_false" else Settle.REQUEUE
+                    )
+    if got and found.durable and not body.ackmode.endswith("requeue_true"):
         await stored(here.broker)
     encoding, truncate = str(body.encoding), body.truncate
 
-    def show(each: tuple[Message, int, bool]) -> dict[str, object]:
-        message, left, is_redelivered = each
+    def show(each: Fetched) -> dict[str, object]:
+        message = each.message
         return {
             "payload_bytes": len(message.body),
-            "redelivered": is_redelivered,
+            "redelivered": each.redelivered,
             "exchange": text(exchange_of(message.address)),
             "routing_key": text(routing_key_of(message.address)),
-            "message_count": left,
-            "properties": properties_view(message.properties),
+            "message_count": each.message_count,
+            "properties": properties_view(each.properties),
             **payload_view(message.body, encoding, truncate),
         }
 
     return await lists.written(got, show)
-
-
-def _fetch(queue: Queue, *, is_acked: bool) -> Message | None:
-    if queue.deleted:
-        return None
-    message = queue.fetch()
-    for counters in (queue.counters, queue.vhost.counters):
-        if message is None:
-            counters.get_empty += 1
-        elif is_acked:
-            counters.get_no_ack += 1
-        else:
-            counters.get += 1
-    if message is not None and is_acked:
-        queue.settle(message)
-    return message
 
 
 # Beyond RabbitMQ

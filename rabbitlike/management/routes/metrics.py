@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from rabbitlike.management import errors
@@ -12,9 +12,10 @@ from rabbitlike.management.auth import Monitor
 from rabbitlike.management.context import Context, Here
 from rabbitlike.management.front import allowed_methods
 from rabbitlike.management.prometheus.text import CONTENT_TYPE, Asked, exposition
+from rabbitlike.management.routing import Router
 
-router = APIRouter()
-open_router = APIRouter()
+router = Router("metrics", prefix="")
+open_router = Router("metrics", prefix="")
 
 
 def _answer(here: Context, asked: Asked) -> StreamingResponse:
@@ -63,5 +64,5 @@ def create_metrics_api(context: Context) -> FastAPI:
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     api.state.context = context
     errors.install(api, partial(allowed_methods, (open_router,)))
-    api.include_router(open_router)
+    api.router.routes.extend(open_router.routes)
     return api

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from rabbitlike.management import lists
 from rabbitlike.management.ages import WithAges
@@ -10,8 +10,9 @@ from rabbitlike.management.auth import Monitor
 from rabbitlike.management.context import Context, Here
 from rabbitlike.management.errors import not_found
 from rabbitlike.management.node import memory_view, node_view, relative_memory_view
+from rabbitlike.management.routing import Router
 
-router = APIRouter(prefix="/api/nodes")
+router = Router(prefix="/api/nodes")
 
 
 def _known(node: str, here: Context) -> None:

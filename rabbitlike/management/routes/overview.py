@@ -7,7 +7,7 @@ import platform
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel
 
 from rabbitlike import __version__
@@ -19,6 +19,7 @@ from rabbitlike.management.exchange_types import exchange_types
 from rabbitlike.management.history import RETENTION
 from rabbitlike.management.kinds import CHURN, CHURNED, DISK, IN, MESSAGES, OUT, VHOST
 from rabbitlike.management.listeners import context_views, listener_views
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rabbitlike.management.context import Context
     from rabbitlike.management.details import View
 
-router = APIRouter(prefix="/api")
+router = Router()
 
 #: parity: there is no Erlang here; tools take the text apart, so it is one of a release that fits the version.
 ERLANG: Final = "26.2.5"

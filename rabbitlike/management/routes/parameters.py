@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, JsonValue
 
 from rabbitlike.broker.parameters import Parameter
@@ -12,6 +12,7 @@ from rabbitlike.broker.policy_keys import OPERATOR_POLICY
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Policymaker
 from rabbitlike.management.errors import not_authorised, not_found
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rabbitlike.broker.broker import Broker
 
-router = APIRouter(prefix="/api", tags=["parameters"])
+router = Router("parameters")
 
 
 class ParameterBody(BaseModel):

@@ -5,12 +5,11 @@ Tools ask for them without looking which plugins there are, and stop at a 404.
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from rabbitlike.management.auth import Administrator, Member, Monitor
 from rabbitlike.management.replies import Reply
+from rabbitlike.management.routing import Router
 
-router = APIRouter(prefix="/api")
+router = Router()
 
 
 @router.get("/federation-links")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, Field, JsonValue
 
 from rabbitlike.broker.policies import Policy, make_policy
@@ -17,9 +17,10 @@ from rabbitlike.broker.vhost import Vhost
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Administrator, Caller, Member, Policymaker
 from rabbitlike.management.errors import bad_request, not_found
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
 
-router = APIRouter(prefix="/api")
+router = Router()
 
 
 class PolicyBody(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import Field
 
 from rabbitlike.broker import access, views
@@ -15,13 +15,14 @@ from rabbitlike.management.bodies import Arguments, Body, Flag, checked_name, to
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import bad_request, not_found
 from rabbitlike.management.routes.bindings import BINDING_ORDER
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
 
 if TYPE_CHECKING:
     from rabbitlike.broker.permissions import Access
     from rabbitlike.broker.queues.queue import Queue
 
-router = APIRouter(prefix="/api", tags=["queues"])
+router = Router("queues")
 
 
 class Declaration(Body):
@@ -139,16 +140,31 @@ async def act(caller: Administrator, vhost: str, queue: str, body: Action) -> Re
 # Beyond RabbitMQ
 
 
+@router.put("/queues/{vhost:name}/{queue:name}/pause", status_code=204, response_model=None)
+async def pause(here: Here, caller: Member, vhost: str, queue: str) -> Response:
+    """Let the queue take messages in, but hand none out."""
+    found = take(caller, vhost, queue, "configure")
+    with turn(here.broker):
+        found.vhost.pause_queue(found)
+    if found.durable:
+        await stored(here.broker)
+    return Response(status_code=204)
+
+
+@router.put("/queues/{vhost:name}/{queue:name}/resume", status_code=204, response_model=None)
+async def resume(here: Here, caller: Member, vhost: str, queue: str) -> Response:
+    found = take(caller, vhost, queue, "configure")
+    with turn(here.broker):
+        found.vhost.resume_queue(found)
+    if found.durable:
+        await stored(here.broker)
+    return Response(status_code=204)
+
+
 @router.get("/queues/{vhost:name}/{queue:name}/unacked", response_model=None)
-async def read_unacked(request: Request, here: Here, caller: Member, vhost: str, queue: str) -> Response:
+async def read_unacked(request: Request, caller: Member, vhost: str, queue: str) -> Response:
     """What was handed out and is not settled: where it is, and since when."""
     found = find(caller, vhost, queue)
     caller.permit_in(found.vhost)("read", "queue", queue)
-    clients = [client for client in here.broker.connections if client.vhost is found.vhost]
-    held = (
-        delivery
-        for client in clients
-        for channel in list(client.open_channels())
-        for delivery in channel.held_of(found)
-    )
+    held = (delivery for channel in views.unacked_of(found) for delivery in channel)
     return await lists.answer(request, held, order=("position",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from rabbitlike.broker.views import node_name
 from rabbitlike.management import lists
@@ -12,8 +12,9 @@ from rabbitlike.management.context import Here
 from rabbitlike.management.errors import ApiError
 from rabbitlike.management.replies import Reply
 from rabbitlike.management.routes.queues import find
+from rabbitlike.management.routing import Router
 
-router = APIRouter(prefix="/api", tags=["queues"])
+router = Router("queues")
 
 CLASSIC = "classic_queue_not_supported"
 

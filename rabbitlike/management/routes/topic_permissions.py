@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel
 
 from rabbitlike.broker.permissions import TopicPermission
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Administrator
 from rabbitlike.management.errors import not_found
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from rabbitlike.broker.broker import Broker
 
-router = APIRouter(prefix="/api", tags=["permissions"])
+router = Router("permissions")
 
 ORDER = ("vhost", "user")
 #: parity: the default exchange, which has no name, is called so in paths.

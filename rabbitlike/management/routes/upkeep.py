@@ -6,13 +6,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter
-
 from rabbitlike.management.auth import Administrator
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import not_found
+from rabbitlike.management.routing import Router
 
-router = APIRouter(prefix="/api")
+router = Router()
 
 #: Shown by name and never by value.
 _SECRET: Final = ("password", "secret", "token", "keyfile")

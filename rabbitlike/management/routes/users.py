@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, JsonValue
 
 from rabbitlike.management import lists
@@ -15,12 +15,13 @@ from rabbitlike.management.auth import Administrator, Caller
 from rabbitlike.management.errors import bad_request, not_found
 from rabbitlike.management.routes.permissions import PermissionBody, permission_views
 from rabbitlike.management.routes.topic_permissions import topic_permission_views
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
 
 if TYPE_CHECKING:
     from rabbitlike.broker.users import User
 
-router = APIRouter(prefix="/api", tags=["users"])
+router = Router("users")
 
 ORDER = ("name",)
 MAX_TAGS = 32

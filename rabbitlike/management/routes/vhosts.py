@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel
 
 from rabbitlike.broker import views
@@ -14,12 +14,13 @@ from rabbitlike.management.auth import Administrator, Caller, Member
 from rabbitlike.management.errors import ApiError, bad_request, not_found
 from rabbitlike.management.routes.permissions import permission_views
 from rabbitlike.management.routes.topic_permissions import topic_permission_views
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
 
 if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
 
-router = APIRouter(prefix="/api", tags=["vhosts"])
+router = Router("vhosts")
 
 #: spec: a vhost is named by a short string.
 MAX_NAME = 255

@@ -1,10 +1,9 @@
 """Who the caller is."""
 
-from fastapi import APIRouter
-
 from rabbitlike.management.auth import Member
+from rabbitlike.management.routing import Router
 
-router = APIRouter(prefix="/api")
+router = Router()
 
 
 @router.get("/whoami")

@@ -51,7 +51,9 @@ def put(
     pair: Pair, exchange: str, key: str, body: bytes = b"m", properties: Properties | None = None, by: str = "guest"
 ) -> bool:
     with turn(pair):
-        return publish(pair.broker.vhosts["/"], exchange, key, properties or Properties.build(), body, user(pair, by))
+        vhost = pair.broker.vhosts["/"]
+        published = publish(vhost, exchange, key, properties or Properties.build(), body, user(pair, by))
+        return published.is_routed and published.is_accepted
 
 
 # Publishing
