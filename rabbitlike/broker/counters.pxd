@@ -31,4 +31,4 @@ cdef class Timing:
     @cython.locals(at=int, bound_ms=int64_t)
     cpdef object add(self, int64_t took_ms)
     @cython.locals(at=int)
-    cpdef object include(self, Timing other)
+    cpdef object take_over(self, Timing other)

@@ -79,7 +79,7 @@ class Timing:
         self.count += 1
         self.total_ms += took_ms
 
-    def include(self, other: "Timing") -> None:
+    def take_over(self, other: "Timing") -> None:
         """Add all that another measured."""
         for at in range(24):
             self._buckets[at] += other._buckets[at]

@@ -9,7 +9,8 @@ Nothing here waits: whoever reads or writes a long document takes it entry by en
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.entries import DefinitionsError, Entry, check_document
@@ -43,13 +44,14 @@ def read(
     """
     if vhost is not None and vhost not in broker.vhosts:
         raise DefinitionsError("vhost_not_found")
-    categories = check_document(document, vhost)
+    categories = check_document(document, is_whole=vhost is None)
     reader = _Reader(broker, importer)
     for category, take in reader.order(is_whole=vhost is None):
         entries = categories.get(category, [])
         if category == "queues":
-            reader.check_queue_limits(entries)
-        for number, entry in enumerate(entries, 1):
+            reader.check_queue_limits(entries, vhost)
+        for number, values in enumerate(entries, 1):
+            entry = Entry(category, values, str(values.get("vhost", "")) if vhost is None else vhost)
             try:
                 take(entry)
             except AmqpError as error:
@@ -83,15 +85,15 @@ class _Reader:
         of_vhost = ("exchanges", "policies", "parameters", "queues", "bindings")
         return whole if is_whole else [each for each in whole if each[0] in of_vhost]
 
-    def check_queue_limits(self, entries: list[Entry]) -> None:
+    def check_queue_limits(self, entries: Sequence[Mapping[str, Json]], only: str | None) -> None:
         """parity: rather nothing than the first queues of too many."""
-        added: dict[str, int] = {}
-        for entry in entries:
-            vhost = self._broker.vhosts.get(entry.vhost)
-            if vhost is not None and entry.get("name") not in vhost.queues:
-                added[entry.vhost] = added.get(entry.vhost, 0) + 1
+        limited = {name: vhost for name, vhost in self._broker.vhosts.items() if MAX_QUEUES in vhost.limits}
+        if not limited:
+            return
+        places = [(str(entry.get("vhost")) if only is None else only, str(entry.get("name"))) for entry in entries]
+        added = Counter(name for name, queue in places if name in limited and queue not in limited[name].queues)
         for name, count in added.items():
-            vhost = self._broker.vhosts[name]
+            vhost = limited[name]
             most = vhost.limits.get(MAX_QUEUES, -1)
             if 0 <= most < len(vhost.queues) + count:
                 raise DefinitionsError(

@@ -121,33 +121,24 @@ class Entry:
         return value  # type: ignore[return-value]
 
 
-def check_document(document: Json, vhost: str | None) -> dict[str, list[Entry]]:
+def check_document(document: Json, *, is_whole: bool) -> dict[str, Sequence[Mapping[str, Json]]]:
     """The entries by category; of a document that is no such thing none is taken. Raises DefinitionsError."""
     if not isinstance(document, Mapping):
         raise DefinitionsError(f"definitions are to be an object, not {term(document)[:100]}")
-    found: dict[str, list[Entry]] = {}
-    for category in CATEGORIES:
+    found: dict[str, Sequence[Mapping[str, Json]]] = {}
+    for category, (kind, is_in_vhost, _) in CATEGORIES.items():
         entries = document.get(category)
         if entries is None:
             continue
-        if not isinstance(entries, Sequence) or isinstance(entries, str):
+        if not isinstance(entries, list):
             raise DefinitionsError(f"{category} are to be a list of objects")
-        found[category] = [_entry(category, values, vhost) for values in entries]
+        for values in entries:
+            if not isinstance(values, dict):
+                raise DefinitionsError(f"{category} are to be objects, not {term(values)[:100]}")
+            if is_whole and is_in_vhost and not isinstance(values.get("vhost"), str):
+                raise DefinitionsError(
+                    f"{kind} {term(values.get('name'))} names no virtual host: "
+                    "definitions of a single one are to be imported into one"
+                )
+        found[category] = entries
     return found
-
-
-def _entry(category: str, values: Json, vhost: str | None) -> Entry:
-    if not isinstance(values, Mapping):
-        raise DefinitionsError(f"{category} are to be objects, not {term(values)[:100]}")
-    kind, is_in_vhost, _ = CATEGORIES[category]
-    if not is_in_vhost:
-        return Entry(category, values)
-    if vhost is None:
-        named = values.get("vhost")
-        if not isinstance(named, str):
-            raise DefinitionsError(
-                f"{kind} {term(values.get('name'))} names no virtual host: "
-                "definitions of a single one are to be imported into one"
-            )
-        return Entry(category, values, named)
-    return Entry(category, values, vhost)

@@ -339,8 +339,8 @@ class Vhost:
         self.renew_routes()
         if queue in self._incoming:
             self._remove_exchanges(self._release(queue))
-        self.waiting.include(queue.waiting)
-        self.processing.include(queue.processing)
+        self.waiting.take_over(queue.waiting)
+        self.processing.take_over(queue.processing)
         # Last: its consumers are told, and may ask for this very queue again.
         queue.delete()
         return count
