@@ -16,7 +16,7 @@ from interop.management.questions import QUESTIONS, path_of
 from interop.management.refusals import REFUSALS
 
 #: At the end of a properties_key with arguments: of Erlang's term format, nobody else's.
-HASH: Final = re.compile(r'~[A-Za-z0-9_-]{6}"')
+HASH: Final = re.compile(r'~(?:[A-Za-z0-9_-]{6}|[A-Za-z0-9_-]{22})"')
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,6 @@ BINDINGS: Final = (
     post("binding-no-body", "/bindings/parity/e/x-drawn/q/drawn"),
     post("binding-empty-body", "/bindings/parity/e/x-drawn/q/drawn", {}),
     post("binding-bad-arguments", "/bindings/parity/e/x-drawn/q/drawn", {"routing_key": "a", "arguments": 1}),
-    post("binding-bad-key", "/bindings/parity/e/x-drawn/q/drawn", {"routing_key": 1}),
     post("binding-absent-queue", "/bindings/parity/e/x-drawn/q/none", {"routing_key": "a"}),
     post("binding-absent-exchange", "/bindings/parity/e/none/q/drawn", {"routing_key": "a"}),
     post("binding-of-default", "/bindings/parity/e/amq.default/q/drawn", {"routing_key": "a"}),

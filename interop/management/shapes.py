@@ -7,22 +7,22 @@ is whole ours must be whole; where theirs is a fraction any number will do.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Literal
 
 #: What tells one item of a list from another: the first that both lists know.
 IDENTITIES: Final[tuple[tuple[str, ...], ...]] = (
     ("consumer_tag",),
     ("source", "destination", "properties_key", "vhost"),
+    ("source", "destination", "destination_type", "routing_key"),
     ("user", "vhost"),
     ("user_provided_name",),
     ("user", "number"),
     ("component", "vhost", "name"),
     ("vhost", "name"),
     ("name",),
-    ("protocol",),
-    ("description", "path"),
     ("vhost",),
     ("user",),
+    ("protocol",),
 )
 
 #: Fields whose values are the topology's own, wherever they stand.
@@ -42,11 +42,23 @@ SAME: Final = frozenset(
 )
 
 
+#: Lists of what a broker is made of: the first item of each stands for all.
+OWN: Final = frozenset(
+    """
+    applications auth_mechanisms config_files contexts enabled_plugins exchange_types listeners log_files ports
+    protocols
+    """.split()
+)
+
+Kind = Literal["missing", "more", "other"]
+
+
 @dataclass(frozen=True)
 class Difference:
     question: str
     where: str  # dotted, [] for any item of a list
     what: str
+    kind: Kind = "other"
 
     def __str__(self) -> str:
         return f"{self.question}  {self.where or '(the answer)'}: {self.what}"
@@ -54,16 +66,20 @@ class Difference:
 
 @dataclass(frozen=True)
 class Allowed:
-    """Differences that are meant, and why. Both patterns as in file names."""
+    """Differences that are meant, and why. Patterns as in file names, several with blanks between."""
 
     question: str
     where: str
     why: str
+    kind: Kind | None = None
 
     def covers(self, difference: Difference) -> bool:
-        # fnmatch takes [] for a set of characters: lists are written as in the difference.
-        where = difference.where.replace("[]", "<>")
-        return fnmatchcase(difference.question, self.question) and fnmatchcase(where, self.where.replace("[]", "<>"))
+        return (
+            self.kind in (None, difference.kind)
+            and any(fnmatchcase(difference.question, question) for question in self.question.split())
+            # To fnmatch [] would be a set of characters.
+            and any(fnmatchcase(difference.where.replace("[]", ""), where) for where in self.where.split())
+        )
 
 
 def kind(value: object) -> str:
@@ -93,7 +109,7 @@ def compare(question: str, theirs: object, ours: object, where: str = "") -> Ite
         return  # an empty object is an empty list to Erlang
     elif kind(theirs) != kind(ours) and (kind(theirs), kind(ours)) != ("fraction", "integer"):
         yield Difference(question, where, f"{kind(theirs)} {theirs!r:.60} is here {kind(ours)} {ours!r:.60}")
-    elif where.rpartition(".")[2] in SAME and theirs != ours:
+    elif where.rpartition(".")[2] in SAME and not OWN & set(where.replace("[]", "").split(".")) and theirs != ours:
         yield Difference(question, where, f"{theirs!r:.80} is here {ours!r:.80}")
 
 
@@ -101,15 +117,19 @@ def _objects(question: str, theirs: dict[str, object], ours: dict[str, object], 
     for field in sorted(theirs.keys() | ours.keys()):
         at = f"{where}.{field}" if where else field
         if field not in ours:
-            yield Difference(question, at, f"missing here: {kind(theirs[field])} {theirs[field]!r:.60}")
+            yield Difference(question, at, f"missing here: {kind(theirs[field])} {theirs[field]!r:.60}", "missing")
         elif field not in theirs:
-            yield Difference(question, at, f"only here: {kind(ours[field])} {ours[field]!r:.60}")
+            yield Difference(question, at, f"only here: {kind(ours[field])} {ours[field]!r:.60}", "more")
         else:
             yield from compare(question, theirs[field], ours[field], at)
 
 
 def _lists(question: str, theirs: list[object], ours: list[object], where: str) -> Iterator[Difference]:
     at = f"{where}[]"
+    if where.rpartition(".")[2] in OWN:
+        if theirs and ours:
+            yield from compare(question, theirs[0], ours[0], at)
+        return
     identity = _identity([*theirs, *ours])
     if identity is None:
         if len(theirs) != len(ours):
@@ -122,7 +142,8 @@ def _lists(question: str, theirs: list[object], ours: list[object], where: str) 
         for one, other in zip(left.get(key, []), right.get(key, []), strict=False):
             yield from compare(question, one, other, at)
         if missing := len(left.get(key, [])) - len(right.get(key, [])):
-            yield Difference(question, at, f"{abs(missing)} {'missing' if missing > 0 else 'only'} here: {key}")
+            said = f"{abs(missing)} {'missing' if missing > 0 else 'only'} here: {key}"
+            yield Difference(question, at, said, "missing" if missing > 0 else "more")
 
 
 def _identity(items: list[object]) -> tuple[str, ...] | None:

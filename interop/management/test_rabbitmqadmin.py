@@ -92,7 +92,8 @@ def test_depth_and_sorting_of_lists(run: Run, vhost: str) -> None:
         run("-V", vhost, "declare", "queue", f"name={name}")
     words = ("-V", vhost, "-f", "bash", "-S", "name", "-R", "list", "queues", "name")
     assert run(*words).split() == ["c", "b", "a"]
-    assert "arguments.x-max-length" not in run("-V", vhost, "-d", "3", "list", "queues")
+    run("-V", vhost, "declare", "queue", "name=d", 'arguments={"x-max-length": 7}')
+    assert "arguments.x-max-length" in run("-V", vhost, "-f", "long", "-d", "3", "list", "queues")
 
 
 def test_exchanges_and_bindings(run: Run, vhost: str) -> None:

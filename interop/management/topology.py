@@ -234,6 +234,7 @@ def _wait(doors: Doors, topology: Topology) -> None:
             and "ack" in seen["filled"].get("message_stats", {})
             and {"declarer", "publisher", "consumer"} <= {entry.get("user_provided_name") for entry in listed}
             and sum("message_stats" in entry for entry in channels) >= 3
+            and all("idle_since" in entry for entry in channels)
         )
 
     eventually(is_seen, "statistics show the topology")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final, Literal
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus, unquote_plus
 
 from fastapi import Path, Request, Response
 from pydantic import BeforeValidator, Field
@@ -106,9 +106,14 @@ async def bind(
     return Response(status_code=201, headers={"Location": location})
 
 
+def _spelt(given: str) -> str:
+    """parity: a key that was not encoded by itself before it came into the path is understood as well."""
+    return "~".join(quote_plus(unquote_plus(part), safe="") for part in given.split("~"))
+
+
 def _one(caller: Caller, vhost: str, source: str, kind: str, destination: str, properties: str) -> views.View:
     for view in _between(caller, vhost, source, kind, destination):
-        if view["properties_key"] == properties:
+        if view["properties_key"] == _spelt(properties):
             return view
     raise not_found()
 
@@ -128,7 +133,7 @@ async def read(
 async def unbind(
     here: Here, caller: Member, vhost: str, source: str, kind: Kind, destination: str, properties: str
 ) -> Response:
-    _one(caller, vhost, source, kind, destination, properties)
+    properties = str(_one(caller, vhost, source, kind, destination, properties)["properties_key"])
     home = caller.vhost(vhost)
     end = home.queue(destination) if kind == "q" else home.exchange(exchange_name(destination))
     resource: Literal["queue", "exchange"] = "queue" if kind == "q" else "exchange"
