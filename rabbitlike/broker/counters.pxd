@@ -25,7 +25,7 @@ cdef class Counters:
 @cython.final
 cdef class Timing:
     cdef int64_t _buckets[24]
-    cdef readonly int64_t count
+    cdef public int64_t at_once
     cdef readonly int64_t total_ms
 
     @cython.locals(at=int, bound_ms=int64_t)

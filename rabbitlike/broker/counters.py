@@ -62,12 +62,17 @@ class Counters:
 class Timing:
     """How long something took, as a histogram in powers of two milliseconds."""
 
-    __slots__ = ("_buckets", "count", "total_ms")
+    __slots__ = ("_buckets", "at_once", "total_ms")
 
     def __init__(self) -> None:
         self._buckets = [0] * 24
-        self.count = 0
+        #: What took no time at all: by far the most, where all is well, and so counted in place, without a call.
+        self.at_once = 0
         self.total_ms = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets())
 
     def add(self, took_ms: int) -> None:
         at = 0
@@ -76,19 +81,19 @@ class Timing:
             bound_ms += bound_ms
             at += 1
         self._buckets[at] += 1
-        self.count += 1
         self.total_ms += took_ms
 
     def take_over(self, other: "Timing") -> None:
-        """Add all that another measured."""
-        for at in range(24):
-            self._buckets[at] += other._buckets[at]
-        self.count += other.count
+        """Add all that another has counted."""
+        for at, count in enumerate(other.buckets()):
+            self._buckets[at] += count
         self.total_ms += other.total_ms
 
     def buckets(self) -> list[int]:
         """How many took less than the first bound, how many less than the second but not less than the first, …."""
-        return list(self._buckets)
+        buckets = list(self._buckets)
+        buckets[0] += self.at_once
+        return buckets
 
 
 @dataclass(slots=True)

@@ -1,8 +1,10 @@
+cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.ports cimport Pumped
 
 
+@cython.final
 cdef class Turn:
     cdef object _clock
     cdef public int64_t now_ms

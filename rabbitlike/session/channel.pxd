@@ -5,7 +5,7 @@ from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
-from rabbitlike.broker.publication cimport Publication, count_publish
+from rabbitlike.broker.publication cimport Publication
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.content cimport Content
@@ -32,6 +32,7 @@ cdef class Target:
     cdef public object reply
 
 
+@cython.final
 cdef class Channel(Content):
     cdef readonly object connection
     cdef readonly object vhost
@@ -60,9 +61,11 @@ cdef class Channel(Content):
     cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
     cdef object on_address(self)
     cdef object on_properties(self)
-    @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t)
+    @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t,
+                   copies=Py_ssize_t)
     cdef object on_publish(self, bytes body)
-    cdef object _count(self, Counters exchange, Py_ssize_t copies, bint mandatory)
+    cdef object _count(self, Counters exchange, Py_ssize_t copies)
+    cdef object _on_unroutable(self, bytes address, bytes properties, bytes body, bint mandatory)
     @cython.locals(is_due=bint)
     cdef object _published(self, bint accepted, int64_t number)
     cdef bint _needs_care(self) except -1
@@ -77,7 +80,6 @@ cdef class Channel(Content):
     cdef list _take(self, uint64_t delivery_tag, bint multiple)
     @cython.locals(delivery=Delivery)
     cdef object _settle(self, list deliveries, object settle)
-    cdef object _ack(self, Delivery delivery)
     @cython.locals(consumer=Subscriber)
     cdef object _release(self, Delivery delivery)
     cpdef object wake_consumers(self)

@@ -16,7 +16,7 @@ from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
-from rabbitlike.broker.publication import Publication, check_user_id, count_publish
+from rabbitlike.broker.publication import Publication, check_user_id
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.router import cacheable
@@ -190,15 +190,24 @@ class Channel(Content):
             )
             if not queue.enqueue(message):
                 accepted = False
-        self._count(target.counters, len(target.queues), self.bits & MANDATORY != 0)
-        if not target.queues and self.bits & MANDATORY:
-            self._return(self.address, properties.raw, body)
+        copies = len(target.queues)
+        self.counters.publish += 1
+        self.counters.active_at_ms = self.turn.now_ms
+        self.totals.publish += 1
+        target.counters.publish_in += 1
+        target.counters.publish_out += copies
+        if copies == 0:
+            self._on_unroutable(self.address, properties.raw, body, self.bits & MANDATORY != 0)
         self._published(accepted, number)
 
-    def _count(self, exchange: Counters, copies: int, mandatory: bool) -> None:
-        """A publish to this exchange has gone to so many queues."""
-        self.counters.active_at_ms = self.turn.now_ms
-        count_publish(exchange, self.counters, self.totals, copies, mandatory)
+    def _on_unroutable(self, address: bytes, properties: bytes, body: bytes, mandatory: bool) -> None:
+        if mandatory:
+            self.counters.return_unroutable += 1
+            self.totals.return_unroutable += 1
+            self._return(address, properties, body)
+        else:
+            self.counters.drop_unroutable += 1
+            self.totals.drop_unroutable += 1
 
     def _published(self, accepted: bool, number: int) -> None:
         """``number`` is the commit that this publish is safe with; 0: it need not wait."""
@@ -302,18 +311,26 @@ class Channel(Content):
     def deposit(self, publication: Publication) -> bool:
         """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
         accepted = publication.deposit(self.turn.now_ms)
-        self._count(publication.exchange, len(publication.queues), publication.mandatory)
-        if not publication.queues and publication.mandatory:
-            self._return(publication.address, publication.properties, publication.body)
+        self._count(publication.exchange, len(publication.queues))
+        if not publication.queues:
+            self._on_unroutable(publication.address, publication.properties, publication.body, publication.mandatory)
         return accepted
+
+    def _count(self, exchange: Counters, copies: int) -> None:
+        """A publish to this exchange has gone to so many queues."""
+        self.counters.publish += 1
+        self.counters.active_at_ms = self.turn.now_ms
+        self.totals.publish += 1
+        exchange.publish_in += 1
+        exchange.publish_out += copies
 
     def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
         requester = target.reply
-        self._count(target.counters, 0 if requester is None else 1, self.bits & MANDATORY != 0)
-        if requester is not None:
+        self._count(target.counters, 0 if requester is None else 1)
+        if requester is None:
+            self._on_unroutable(self.address, properties.raw, body, self.bits & MANDATORY != 0)
+        else:
             requester.deliver(self.address, properties.raw, body)
-        elif self.bits & MANDATORY:
-            self._return(self.address, properties.raw, body)
         self._published(True, 0)
 
     def _return(self, address: bytes, properties: bytes, body: bytes) -> None:
@@ -352,7 +369,11 @@ class Channel(Content):
             delivery = self.unacked.take(delivery_tag)
             if delivery is None:
                 raise precondition_failed(f"unknown delivery tag {delivery_tag}")
-            self._ack(delivery)
+            self.counters.ack += 1
+            self.counters.active_at_ms = self.turn.now_ms
+            self.totals.ack += 1
+            self._release(delivery)
+            delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
         else:
             self._settle(self._take(delivery_tag, multiple), Settle.ACK)
 
@@ -377,8 +398,12 @@ class Channel(Content):
             for delivery in deliveries:
                 self.transaction.settles.append((delivery, settle))
         elif settle is Settle.ACK:
+            self.counters.ack += len(deliveries)
+            self.counters.active_at_ms = self.turn.now_ms
+            self.totals.ack += len(deliveries)
             for delivery in deliveries:
-                self._ack(delivery)
+                self._release(delivery)
+                delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
         elif settle is Settle.REQUEUE:
             for delivery in deliveries:
                 self._release(delivery)
@@ -387,13 +412,6 @@ class Channel(Content):
             for delivery in deliveries:
                 self._release(delivery)
                 delivery.queue.reject(delivery.message)
-
-    def _ack(self, delivery: Delivery) -> None:
-        self.counters.ack += 1
-        self.counters.active_at_ms = self.turn.now_ms
-        self.totals.ack += 1
-        self._release(delivery)
-        delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
 
     def _release(self, delivery: Delivery) -> None:
         """Give the consumer its credit back."""

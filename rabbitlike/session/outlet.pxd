@@ -1,7 +1,10 @@
+cimport cython
+
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.frames cimport OutBuffer
 
 
+@cython.final
 cdef class Outlet(OutBuffer):
     cdef object _client
     cdef Turn _turn

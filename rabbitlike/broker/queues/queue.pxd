@@ -13,6 +13,7 @@ cdef int GONE, LOGGED, READY, UNACKED
 cdef int64_t STALE_EXPIRIES
 
 
+@cython.final
 cdef class Queue(Pumped):
     cdef readonly str name
     cdef readonly object vhost
@@ -87,3 +88,6 @@ cdef class Queue(Pumped):
     cdef object _end(self, Message message, object reason)
     @cython.locals(log=Log)
     cdef object _keep(self, Message message)
+
+
+cdef object _settle(Queue queue, Message message)

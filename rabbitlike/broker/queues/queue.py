@@ -324,6 +324,8 @@ class Queue(Pumped):
                 self.unacked_persistent_bytes += len(message.body)
             if message.attempts > 0:
                 self.counters.redeliver += 1
+            elif message.published_at_ms == self.turn.now_ms:
+                self.waiting.at_once += 1
             else:
                 self.waiting.add(self.turn.now_ms - message.published_at_ms)
             if message.logged == LOGGED and self._log is not None:
@@ -352,17 +354,15 @@ class Queue(Pumped):
         """The consumer is done with a message that it has held since then."""
         self.counters.ack += 1
         self.counters.active_at_ms = self.turn.now_ms
-        self.processing.add(self.turn.now_ms - delivered_at_ms)
-        self.settle(message)
+        if delivered_at_ms == self.turn.now_ms:
+            self.processing.at_once += 1
+        else:
+            self.processing.add(self.turn.now_ms - delivered_at_ms)
+        _settle(self, message)
 
     def settle(self, message: Message) -> None:
-        """A message that was handed out is done with."""
-        self._let_go(message)
-        if message.persistent:
-            self.persistent_count -= 1
-            self.persistent_bytes -= len(message.body)
-        if message.logged == LOGGED and self._log is not None:
-            self._log.settle(message)
+        """A message was handed out to somebody who need not ack it."""
+        _settle(self, message)
 
     def _let_go(self, message: Message) -> None:
         """It is not unacked any more."""
@@ -589,3 +589,16 @@ class Queue(Pumped):
         self._next_position = next_position
         self.persistent_count = self.ready.count
         self.persistent_bytes = self.ready.body_bytes
+
+
+def _settle(queue: Queue, message: Message) -> None:
+    """A message that was handed out is done with. No method, so that it is part of those that call it."""
+    queue.unacked_count -= 1
+    queue.unacked_bytes -= len(message.body)
+    if message.persistent:
+        queue.unacked_persistent_count -= 1
+        queue.unacked_persistent_bytes -= len(message.body)
+        queue.persistent_count -= 1
+        queue.persistent_bytes -= len(message.body)
+    if message.logged == LOGGED and queue._log is not None:
+        queue._log.settle(message)
