@@ -32,7 +32,6 @@ cdef class Target:
     cdef public object reply
 
 
-@cython.final
 cdef class Channel(Content):
     cdef readonly object connection
     cdef readonly object vhost

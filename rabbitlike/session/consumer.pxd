@@ -10,7 +10,6 @@ from rabbitlike.session.outlet cimport Outlet
 from rabbitlike.session.unacked cimport Delivery, Unacked
 
 
-@cython.final
 cdef class Consumer(Subscriber):
     cdef readonly object channel
     cdef readonly Queue queue

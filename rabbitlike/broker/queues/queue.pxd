@@ -13,7 +13,6 @@ cdef int GONE, LOGGED, READY, UNACKED
 cdef int64_t STALE_EXPIRIES
 
 
-@cython.final
 cdef class Queue(Pumped):
     cdef readonly str name
     cdef readonly object vhost
