@@ -23,4 +23,8 @@ cdef class Message:
     cdef public object batch
 
 
+@cython.locals(message=Message)
+cpdef Message make_message(
+    bytes address, bytes properties, bytes body, bint persistent, int priority, int64_t published_at_ms
+)
 cpdef bytes with_delivery_count(Message message)

@@ -60,6 +60,27 @@ class Message:
         self.index = 0
 
 
+def make_message(
+    address: bytes, properties: bytes, body: bytes, persistent: bool, priority: int, published_at_ms: int
+) -> Message:
+    """The same as `Message(…)`, for the hot path: compiled, no argument becomes an object on its way."""
+    message = Message.__new__(Message)
+    message.address = address
+    message.properties = properties
+    message.body = body
+    message.persistent = persistent
+    message.priority = priority
+    message.published_at_ms = published_at_ms
+    message.expires_at_ms = 0
+    message.position = 0
+    message.attempts = 0
+    message.state = READY
+    message.logged = UNLOGGED
+    message.batch = None
+    message.index = 0
+    return message
+
+
 def make_address(exchange: str, routing_key: str) -> bytes:
     """The two names as short strings. A name is at most 255 octets long: whoever made it has seen to that."""
     first = exchange.encode("utf-8", "surrogateescape")

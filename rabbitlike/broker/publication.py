@@ -7,7 +7,7 @@ RabbitMQ's order; what follows from the address and properties alone stands here
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters
-from rabbitlike.broker.message import Message
+from rabbitlike.broker.message import make_message
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.protocol.properties import Properties
@@ -59,7 +59,7 @@ class Publication:
         for queue in self.queues:
             if queue.deleted:
                 continue
-            message = Message(self.address, self.properties, self.body, self.persistent, self.priority, now_ms)
+            message = make_message(self.address, self.properties, self.body, self.persistent, self.priority, now_ms)
             if self.expiration_ms >= 0:
                 message.expires_at_ms = now_ms + self.expiration_ms
             if not queue.enqueue(message):

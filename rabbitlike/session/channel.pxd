@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
-from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.message cimport Message, make_message
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.publication cimport Publication
 from rabbitlike.broker.queues.queue cimport Queue

@@ -14,7 +14,7 @@ from pamqp import base, commands
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.message import Message, exchange_of, routing_key_of
+from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.publication import Publication, check_user_id
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
@@ -185,7 +185,7 @@ class Channel(Content):
         if properties.persistent and target.is_stored and self.journal is not None:
             number = self.journal.number
         for queue in target.queues:
-            message = Message(
+            message = make_message(
                 self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
             )
             if not queue.enqueue(message):

@@ -7,7 +7,7 @@ from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.session.outlet cimport Outlet
-from rabbitlike.session.unacked cimport Delivery, Unacked
+from rabbitlike.session.unacked cimport Unacked, make_delivery
 
 
 cdef class Consumer(Subscriber):

@@ -16,7 +16,7 @@ from rabbitlike.protocol.tables import Table
 from rabbitlike.session import views
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.timeout import AckTimeout
-from rabbitlike.session.unacked import Delivery, Unacked
+from rabbitlike.session.unacked import Unacked, make_delivery
 
 if TYPE_CHECKING:
     from rabbitlike.session.channel import Channel
@@ -129,7 +129,7 @@ class Consumer(Subscriber):
             self._totals.deliver += 1
             self.held += 1
             unacked.held += 1
-            unacked.add(Delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms))
+            unacked.add(make_delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms))
             if self._timeout is not None:
                 self._timeout.watch(self._timeout_ms)
 

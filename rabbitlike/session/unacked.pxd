@@ -18,6 +18,10 @@ cdef class Delivery:
     cdef readonly int64_t delivered_at_ms
 
 
+@cython.locals(delivery=Delivery)
+cpdef Delivery make_delivery(int64_t tag, Message message, Queue queue, Subscriber consumer, int64_t delivered_at_ms)
+
+
 @cython.final
 cdef class Unacked:
     cdef list _entries
