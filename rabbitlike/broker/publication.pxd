@@ -21,6 +21,3 @@ cdef class Publication:
 
     @cython.locals(queue=Queue, message=Message, accepted=bint)
     cpdef bint deposit(self, int64_t now_ms) except -1
-
-
-cpdef object count_publish(Counters exchange, Counters own, Counters totals, Py_ssize_t copies, bint mandatory)

@@ -67,21 +67,6 @@ class Publication:
         return accepted
 
 
-def count_publish(exchange: Counters, own: Counters, totals: Counters, copies: int, mandatory: bool) -> None:
-    """A publish has gone to so many queues: the exchange counts it, the publisher, and the vhost."""
-    own.publish += 1
-    totals.publish += 1
-    exchange.publish_in += 1
-    exchange.publish_out += copies
-    if copies == 0:
-        if mandatory:
-            own.return_unroutable += 1
-            totals.return_unroutable += 1
-        else:
-            own.drop_unroutable += 1
-            totals.drop_unroutable += 1
-
-
 def check_user_id(properties: Properties, user: "User | None") -> None:
     """406 when a publisher claims to be somebody else."""
     claimed = properties.user_id

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.copies import take_copies
-from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message, make_address, with_delivery_count
-from rabbitlike.broker.publication import Publication, check_user_id, count_publish
+from rabbitlike.broker.publication import Publication, check_user_id
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.settle import Settle
 from rabbitlike.protocol.errors import precondition_failed, resource_locked
 
-#: Keys that begin so are addresses of direct replies.
-REPLIES: Final = "amq.rabbitmq.reply-to."
-
 if TYPE_CHECKING:
+    from rabbitlike.broker.counters import Counters
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.protocol.properties import Properties
+
+#: Keys that begin so are addresses of direct replies.
+REPLIES: Final = "amq.rabbitmq.reply-to."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,24 @@ def publish(
     now_ms = broker.turn.now_ms
     if exchange_name == "" and routing_key.startswith(REPLIES):
         requester = broker.reply_consumer(routing_key)
-        count_publish(exchange.counters, Counters(now_ms), vhost.counters, 0 if requester is None else 1, True)
+        _count_publish(exchange.counters, vhost.counters, 0 if requester is None else 1)
         if requester is not None:
             requester.deliver(address, properties.raw, body)
         return Published(requester is not None, True, False)
     seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
     queues = vhost.route(exchange, keys, properties, seen)
-    count_publish(exchange.counters, Counters(now_ms), vhost.counters, len(queues), True)
+    _count_publish(exchange.counters, vhost.counters, len(queues))
     publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
     is_accepted = publication.deposit(now_ms)
     return Published(bool(queues), is_accepted, properties.persistent and any(queue.durable for queue in queues))
+
+
+def _count_publish(exchange: Counters, totals: Counters, copies: int) -> None:
+    totals.publish += 1
+    exchange.publish_in += 1
+    exchange.publish_out += copies
+    if copies == 0:
+        totals.return_unroutable += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +107,7 @@ def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched
             break
         properties = with_delivery_count(message) if queue.counts_deliveries else message.properties
         found.append(Fetched(message, properties, message.attempts > 0, queue.message_count))
-        count_fetch(queue, message, Counters(0), vhost.counters, no_ack=no_ack)
+        count_fetch(queue, message, vhost.counters, no_ack=no_ack)
         if no_ack:
             queue.settle(message)
     return found
@@ -126,17 +134,17 @@ def check_fetch(queue: Queue) -> None:
         )
 
 
-def count_fetch(queue: Queue, message: Message, own: Counters, totals: Counters, *, no_ack: bool) -> None:
-    """A message was fetched. The queue has counted a redelivery already."""
-    own.active_at_ms = queue.turn.now_ms
-    for counters in (queue.counters, own, totals):
+def count_fetch(queue: Queue, message: Message, *others: Counters, no_ack: bool) -> None:
+    """A message was fetched: the queue counts it, and the channel, if there is one, and the vhost."""
+    for counters in (queue.counters, *others):
+        counters.active_at_ms = queue.turn.now_ms
         if no_ack:
             counters.get_no_ack += 1
         else:
             counters.get += 1
-    if message.attempts > 0:
-        own.redeliver += 1
-        totals.redeliver += 1
+    if message.attempts > 0:  # which the queue has counted already
+        for counters in others:
+            counters.redeliver += 1
 
 
 def _count_empty(queue: Queue) -> None:

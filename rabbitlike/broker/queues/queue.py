@@ -335,7 +335,7 @@ class Queue(Pumped):
     def fetch(self) -> Message | None:
         """The next message, for somebody who asks for just one, or None."""
         self.renew_lease()
-        if self.is_paused:
+        if self.is_paused or self.deleted:
             return None
         self.counters.active_at_ms = self.turn.now_ms
         return self.take()
