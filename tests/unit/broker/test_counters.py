@@ -47,7 +47,7 @@ def test_timings_add_up() -> None:
     one.add(5)
     other.add(5)
     other.add(100)
-    one.include(other)
+    one.take_over(other)
     assert one.count == 3
     assert one.total_ms == 110
     assert sum(one.buckets()) == 3
