@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -140,16 +141,7 @@ class App:
 
     async def _listen(self) -> None:
         tls = _tls_context(self.settings)
-        wanted: list[tuple[Endpoint, list[socket.socket]]] = []
-        try:
-            for endpoint in endpoints(self.settings):
-                wanted.append((endpoint, bind(endpoint)))  # noqa: PERF401  (what was bound must be known if one fails)
-        except ListenError:
-            for _, sockets in wanted:
-                for bound in sockets:
-                    bound.close()
-            raise
-        for endpoint, sockets in wanted:
+        for endpoint, sockets in _bind_all(endpoints(self.settings)):
             for bound in sockets:
                 self._servers.append(await self._serve(endpoint, bound, tls if endpoint.tls else None))
             if endpoint.path is not None:
@@ -168,28 +160,23 @@ class App:
 
     async def start_management(self) -> None:
         """The HTTP API; after AMQP, which clients wait for."""
-        settings = self.settings
-        wanted = [
-            (Endpoint("http", settings.host, port, option=option), option)
-            for option in ("management_port", "prometheus_port")
-            if (port := getattr(settings, option)) is not None
-        ]
-        if not wanted:
+        bound = _bind_all(list(_management_endpoints(self.settings)))
+        if not bound:
             return
-        bound = {option: (endpoint, bind(endpoint)) for endpoint, option in wanted}
+        tls = _tls_context(self.settings)
         # Importing takes longer than all the rest of the start: clients are served meanwhile.
         await asyncio.to_thread(importlib.import_module, "rabbitlike.management.server")
         from rabbitlike.management.context import Context
         from rabbitlike.management.server import ManagementServer
 
-        context = Context(self.broker, settings, self.urls, self.broker.clock.now_ms())
+        context = Context(self.broker, self.settings, self.urls, self.broker.clock.now_ms())
         self._management = ManagementServer(context)
-        for option, (endpoint, sockets) in bound.items():
-            if option == "prometheus_port":
+        for endpoint, sockets in bound:
+            if endpoint.option == "prometheus_port":
                 context.prometheus_port = sockets[0].getsockname()[1]
                 await self._management.start_metrics(sockets)
             else:
-                await self._management.start(sockets)
+                await self._management.start(sockets, tls if endpoint.tls else None)
             self.urls.extend(urls(endpoint, sockets))
 
     def _close_listeners(self) -> None:
@@ -229,6 +216,29 @@ async def _run(settings: Settings) -> int:
     finally:
         await app.stop()
     return 0
+
+
+def _bind_all(wanted: list[Endpoint]) -> list[tuple[Endpoint, list[socket.socket]]]:
+    """All of them, or none: ListenError."""
+    found: list[tuple[Endpoint, list[socket.socket]]] = []
+    try:
+        for endpoint in wanted:
+            found.append((endpoint, bind(endpoint)))  # noqa: PERF401  (what was bound must be known if one fails)
+    except ListenError:
+        for _, sockets in found:
+            for bound in sockets:
+                bound.close()
+        raise
+    return found
+
+
+def _management_endpoints(settings: Settings) -> Iterator[Endpoint]:
+    if settings.management_port is not None:
+        yield Endpoint("http", settings.host, settings.management_port, option="management_port")
+    if settings.tls_certfile is not None and settings.management_tls_port is not None:
+        yield Endpoint("https", settings.host, settings.management_tls_port, option="management_tls_port")
+    if settings.prometheus_port is not None:
+        yield Endpoint("http", settings.host, settings.prometheus_port, option="prometheus_port")
 
 
 def _announce(found: list[str]) -> None:

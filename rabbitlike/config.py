@@ -93,6 +93,11 @@ class Settings(BrokerSettings):
     management_port: int | None = option(
         15_672, "HTTP port; 0 takes a free one, none listens on none.", ge=0, le=65_535
     )
+    management_tls_port: int | None = option(15_671, "HTTPS port, used when a certificate is given.", ge=0, le=65_535)
+    management_cors_origins: tuple[str, ...] = option(
+        (),
+        "Web pages of these origins may use the HTTP API (https://example.com, or *); several times, or with commas.",
+    )
     prometheus_port: int | None = option(
         None, "Port for metrics without a login, RabbitMQ's is 15692; none listens on none.", ge=0, le=65_535
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from rabbitlike import __version__
 from rabbitlike.management import errors
@@ -17,6 +18,10 @@ from rabbitlike.management.routes import ROUTERS
 
 if TYPE_CHECKING:
     from starlette.types import Scope
+
+
+#: parity: RabbitMQ's.
+CORS_MAX_AGE_S: Final = 1800
 
 
 def create_api(context: Context) -> FastAPI:
@@ -39,4 +44,15 @@ def create_api(context: Context) -> FastAPI:
         return login(scope, context)
 
     api.add_middleware(Front, routers=ROUTERS, login=check)
+    if origins := context.settings.management_cors_origins:
+        api.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "X-Reason"],
+            expose_headers=["Location"],
+            max_age=CORS_MAX_AGE_S,
+        )
+    # Else the first request would make it.
+    api.middleware_stack = api.build_middleware_stack()
     return api

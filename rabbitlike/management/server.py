@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +14,7 @@ from fastapi import FastAPI
 
 from rabbitlike.management.api import create_api
 from rabbitlike.management.context import Context
+from rabbitlike.management.intake import MAX_CONNECTIONS, Intake
 from rabbitlike.management.routes.metrics import create_metrics_api
 
 #: Requests under way at the end have this long; streams that never end by themselves are cut then.
@@ -35,17 +37,21 @@ class ManagementServer:
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
         context.start()
 
-    async def start(self, sockets: list[socket.socket]) -> None:
+    async def start(self, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         """Serve the API here."""
-        await self._serve(create_api(self._context), sockets)
+        await self._serve(create_api(self._context), sockets, tls)
 
     async def start_metrics(self, sockets: list[socket.socket]) -> None:
         """Serve metrics here, to whoever asks."""
         await self._serve(create_metrics_api(self._context), sockets)
 
-    async def _serve(self, api: FastAPI, sockets: list[socket.socket]) -> None:
+    async def _serve(self, api: FastAPI, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
             api,
+            http=Intake,
+            # Whoever connects is who connects, whatever the headers say.
+            proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
             lifespan="off",
             ws="none",
             log_config=None,
@@ -53,6 +59,8 @@ class ManagementServer:
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
         )
+        config.load()
+        config.ssl = tls
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets), name="management")
         self._running.append((server, task))

@@ -41,7 +41,7 @@ class Endpoint:
 
     @property
     def tls(self) -> bool:
-        return self.scheme == "amqps"
+        return self.scheme in ("amqps", "https")
 
     def __str__(self) -> str:
         return f"unix://{self.path}" if self.path else f"{self.scheme}://{_bracketed(self.host)}:{self.port}"

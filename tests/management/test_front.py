@@ -200,3 +200,16 @@ async def test_strangers_bodies_are_not_read(things: Api) -> None:
 async def test_what_the_broker_refuses(things: Api, how: str, status: int, error: str, reason: str) -> None:
     answer = await things.get(f"/api/fails/{how}")
     assert (answer.status_code, answer.json()) == (status, {"error": error, "reason": reason})
+
+
+async def test_web_pages_of_other_origins_are_let_in_where_that_is_said() -> None:
+    preflight = {"Origin": "https://shop.example", "Access-Control-Request-Method": "GET"}
+    async with make_api() as api:
+        assert "access-control-allow-origin" not in (await api.options("/api/whoami", headers=preflight)).headers
+    async with make_api(management_cors_origins=("https://shop.example",)) as api:
+        answer = await api.stranger().options("/api/whoami", headers=preflight)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "https://shop.example")
+        answer = await api.get("/api/whoami", headers={"Origin": "https://shop.example"})
+        assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+        other = {**preflight, "Origin": "https://other.example"}
+        assert "access-control-allow-origin" not in (await api.options("/api/whoami", headers=other)).headers

@@ -1,84 +1,107 @@
-"""Logging in: the form, the counts, the hashes."""
+"""Who is let in: passwords, tags, addresses, and how often one may try."""
 
-from __future__ import annotations
+import base64
+import logging
 
-from base64 import b64decode
+import pytest
 
-from rabbitlike.broker.users import Users
-from rabbitlike.broker.views import node_name
-from tests.support.api import Api, make_api
-from tests.support.pair import Pair
+from rabbitlike.management import logins
+from rabbitlike.management.logins import KEPT, TRIES_PER_ADDRESS, TRIES_PER_USER, USER_REFILL_MS, Failures, source
+from rabbitlike.testing import FakeClock
+from tests.support.api import Api
 
-
-async def test_the_form(api: Api) -> None:
-    answer = await api.stranger().post("/api/login", data={"username": "guest", "password": "guest"})
-    assert (answer.status_code, answer.json()) == (200, "ok")
-    assert b64decode(answer.cookies["auth"].strip('"')) == b"guest:guest"
-    assert "samesite=strict" in answer.headers["set-cookie"].lower()
+FAILED = {"error": "not_authorized", "reason": "Login failed"}
+PATH = "/api/whoami"
 
 
-async def test_forms_that_will_not_do(api: Api) -> None:
-    api.user("untagged", [])
-    stranger = api.stranger()
-    for data, status in (
-        ({"username": "guest", "password": "wrong"}, 401),
-        ({"username": "nobody", "password": "guest"}, 401),
-        ({"username": "untagged", "password": "pw"}, 401),
-        ({"username": "guest"}, 400),
-        ({}, 400),
-    ):
-        answer = await stranger.post("/api/login", data=data)
-        assert answer.status_code == status, data
-        assert "set-cookie" not in answer.headers
-    assert (await stranger.post("/api/login", content=b"\xff=%FF")).status_code == 400
-    assert (await stranger.post("/api/login", content=b"x" * 5000)).status_code == 401
-    elsewhere = api.stranger("192.0.2.1")
-    answer = await elsewhere.post("/api/login", data={"username": "guest", "password": "guest"})
-    assert answer.status_code == 401
+async def test_nobody_gets_in_without_a_password(api: Api) -> None:
+    for client in (api.stranger(), api.login("guest", "wrong"), api.login("nobody", "guest"), api.login("guest", "")):
+        answer = await client.get(PATH)
+        assert (answer.status_code, answer.json()) == (401, FAILED)
+        assert answer.headers["www-authenticate"].startswith("Basic realm=")
 
 
-async def test_the_form_cannot_be_used_to_guess(api: Api) -> None:
-    stranger = api.stranger()
-    statuses = [
-        (await stranger.post("/api/login", data={"username": "guest", "password": str(number)})).status_code
-        for number in range(15)
-    ]
-    assert statuses[-1] == 429
+@pytest.mark.parametrize(
+    "header", ["Bearer x", "Basic", "Basic !", "Basic " + base64.b64encode(b"guest").decode(), "Basic /w=="]
+)
+async def test_credentials_that_cannot_be_read(api: Api, header: str) -> None:
+    answer = await api.stranger().get(PATH, headers={"Authorization": header})
+    assert (answer.status_code, answer.json()) == (401, FAILED)
 
 
-async def test_ways(api: Api) -> None:
-    assert (await api.get("/api/auth")).json() == {"oauth_enabled": False}
-    assert (await api.stranger().get("/api/auth")).status_code == 401
+async def test_a_user_needs_a_tag(api: Api) -> None:
+    answer = await api.user("plain", []).get(PATH)
+    assert (answer.status_code, answer.json()["reason"]) == (401, "Not management user")
 
 
-async def test_attempts() -> None:
-    pair = Pair(track_auth_attempt_source=True)
-    api = make_api(pair)
-    path = f"/api/auth/attempts/{node_name(pair.broker.settings)}"
-    pair.connect()
-    await api.login("guest", "wrong").get("/api/whoami")
-    found = (await api.get(path)).json()
-    assert found == [
-        {"protocol": "amqp091", "auth_attempts": 1, "auth_attempts_failed": 0, "auth_attempts_succeeded": 1},
-        {"protocol": "http", "auth_attempts": 2, "auth_attempts_failed": 1, "auth_attempts_succeeded": 1},
-    ]
-    by_source = (await api.get(path + "/source")).json()
-    assert {(each["protocol"], each["remote_address"], each["username"]) for each in by_source} == {
-        ("amqp091", "127.0.0.1", "guest"),
-        ("http", "127.0.0.1", "guest"),
-    }
-    assert (await api.delete(path)).status_code == 204
-    assert [each["protocol"] for each in (await api.get(path)).json()] == ["http"]
-    assert (await api.get("/api/auth/attempts/elsewhere")).status_code == 404
-    assert (await api.user("bob").get(path)).json()["reason"] == "Not monitor user"
+async def test_guest_is_let_in_from_this_machine_alone(api: Api) -> None:
+    for host in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"):
+        assert (await api.login("guest", "guest", host).get(PATH)).status_code == 200, host
+    api.user("bob")
+    for host in ("192.0.2.1", "2001:db8::1", "", "unix"):
+        answer = await api.login("guest", "guest", host).get(PATH)
+        assert (answer.status_code, answer.json()["reason"]) == (401, "User can only log in via localhost"), host
+        assert (await api.login("bob", "pw", host).get(PATH)).status_code == 200
 
 
-async def test_sources_are_not_tracked_unless_wanted(api: Api) -> None:
-    assert (await api.get(f"/api/auth/attempts/{node_name(api.pair.broker.settings)}/source")).json() == []
+async def test_headers_do_not_make_an_address(api: Api) -> None:
+    far = api.login("guest", "guest", "192.0.2.1")
+    for name in ("X-Forwarded-For", "X-Real-IP", "Forwarded"):
+        assert (await far.get(PATH, headers={name: "127.0.0.1"})).status_code == 401
 
 
-async def test_hashes(api: Api) -> None:
-    hashed = (await api.get("/api/auth/hash_password/p%C3%A4ss%2Fword")).json()["ok"]
-    users = Users("")
-    users.add_hashed("u", hashed)
-    assert users.authenticate("u", "päss/word") is not None
+async def test_wrong_passwords_run_out(api: Api) -> None:
+    api.user("bob")
+    for _ in range(TRIES_PER_USER):
+        assert (await api.login("bob", "wrong", "192.0.2.1").get(PATH)).status_code == 401
+    answer = await api.login("bob", "pw", "192.0.2.1").get(PATH)
+    assert (answer.status_code, answer.json()["error"]) == (429, "too_many_requests")
+    assert answer.headers["retry-after"] == str(USER_REFILL_MS // 1000)
+    # Nobody else is concerned: neither the same user elsewhere nor others there.
+    assert (await api.login("bob", "pw", "192.0.2.2").get(PATH)).status_code == 200
+    api.user("eve")
+    assert (await api.login("eve", "pw", "192.0.2.1").get(PATH)).status_code == 200
+    api.pair.clock.advance(USER_REFILL_MS)
+    assert (await api.login("bob", "pw", "192.0.2.1").get(PATH)).status_code == 200
+    for _ in range(TRIES_PER_USER):  # the right password has made up for the wrong ones
+        assert (await api.login("bob", "wrong", "192.0.2.1").get(PATH)).status_code == 401
+
+
+async def test_a_stranger_cannot_lock_guest_out(api: Api) -> None:
+    for _ in range(TRIES_PER_ADDRESS):
+        await api.login("guest", "guest", "192.0.2.1").get(PATH)
+    assert (await api.get(PATH)).status_code == 200
+
+
+async def test_trying_many_names_runs_out_too(api: Api) -> None:
+    for at in range(TRIES_PER_ADDRESS):
+        assert (await api.login(f"user{at}", "x", "192.0.2.1").get(PATH)).status_code == 401
+    assert (await api.login("another", "x", "192.0.2.1").get(PATH)).status_code == 429
+
+
+async def test_no_password_is_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        await api.login("bob\nforged line", "secret-password").get(PATH)
+        await api.get(PATH)
+    assert "'bob\\nforged line'" in caplog.text
+    assert "secret-password" not in caplog.text
+    assert base64.b64encode(b"secret-password").decode()[:16] not in caplog.text
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "KEPT", 100)
+    assert KEPT > 100
+    clock = FakeClock()
+    failures = Failures(clock)
+    for at in range(1000):
+        failures.add(f"10.0.{at // 250}.{at % 250}", "guest")
+    assert len(failures) == 100
+    clock.advance(USER_REFILL_MS + 1)
+    failures.add("192.0.2.1", "guest")
+    assert len(failures) == 2
+
+
+def test_an_ipv6_user_has_many_addresses() -> None:
+    assert source("2001:db8::1") == source("2001:db8::ffff:1")
+    assert source("2001:db8::1") != source("2001:db8:0:1::1")
+    assert source("::ffff:192.0.2.1") == source("192.0.2.1") == "192.0.2.1"

@@ -31,7 +31,7 @@ class BrokerProcess:
 
     def __init__(self, *flags: str, **variables: str) -> None:
         words = [sys.executable, "-m", "rabbitlike", "serve", "--memory"]
-        for name in ("--port", "--management-port"):
+        for name in ("--port", "--management-port", "--management-tls-port"):
             if name not in flags:
                 words += [name, "0"]
         self.started_at = time.monotonic()

@@ -44,11 +44,13 @@ async def follow(here: Here, caller: Administrator) -> Response:
 async def _events(logs: LogLines) -> AsyncIterator[bytes]:
     with logs.listen() as listener:
         yield b": the log\n\n"
-        while not listener.is_closed:
+        while True:
             lines, lost = await listener.take(SILENCE_S)
             if lost:
                 yield b"event: lost\ndata: " + encode({"lost": lost}) + b"\n\n"
             yield b"".join(_event(line) for line in lines) or b":\n\n"
+            if listener.is_closed:
+                return
 
 
 def _event(line: Line) -> bytes:
