@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pika
 import pytest
 import trustme
@@ -88,6 +89,23 @@ def test_plain_and_tls_side_by_side(optional: BrokerProcess) -> None:
 def test_external_takes_the_common_name(optional: BrokerProcess, authority: Authority) -> None:
     connection = pika.BlockingConnection(parameters(optional, authority.client("guest"), external=True))
     assert connection.is_open
+    connection.close()
+
+
+def test_the_management_shows_what_was_agreed(optional: BrokerProcess, authority: Authority) -> None:
+    connection = pika.BlockingConnection(parameters(optional, authority.client("guest"), external=True))
+    answer = httpx.get(
+        f"http://127.0.0.1:{optional.management_port}/api/connections", auth=("guest", "guest"), params={"sort": "name"}
+    )
+    (shown,) = [each for each in answer.json() if each["ssl"]]
+    assert shown["ssl_protocol"] == "tlsv1.3"
+    assert shown["ssl_key_exchange"] == "any"
+    assert shown["ssl_cipher"].startswith("TLS_")
+    assert shown["ssl_hash"].startswith("sha")
+    assert shown["peer_cert_subject"].startswith("CN=guest,")
+    assert "trustme" in shown["peer_cert_issuer"]
+    assert " - " in shown["peer_cert_validity"]
+    assert shown["auth_mechanism"] == "EXTERNAL"
     connection.close()
 
 
