@@ -8,7 +8,7 @@ bitmap.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class StorageError(Exception):
@@ -55,6 +55,20 @@ class Batch:
     settled: bytes = b""
 
 
+class Attempt(NamedTuple):
+    """How often a message was delivered and came back, and until when it waits for the next time."""
+
+    queue_id: int
+    position: int
+    #: 0 removes the entry.
+    times: int
+    #: 0: it does not wait.
+    due_at_ms: int = 0
+    #: Where a message that waits is stored, so that it is found without a search.
+    batch_id: int = 0
+    batch_index: int = 0
+
+
 @dataclass(slots=True)
 class Work:
     """Everything that changed since the last commit, as one transaction. Applied in the order of the fields."""
@@ -71,8 +85,8 @@ class Work:
     #: (queue_id, next_position, delivered_position): positions are never reused, and what was delivered is known after
     #: a crash.
     marks: list[tuple[int, int, int]] = field(default_factory=list)
-    #: (queue_id, position, count) of messages that were delivered and came back; count 0 removes the entry.
-    attempts: list[tuple[int, int, int]] = field(default_factory=list)
+    #: Of messages that were delivered and came back.
+    attempts: list[Attempt] = field(default_factory=list)
 
     def is_empty(self) -> bool:
         return not (
@@ -94,7 +108,7 @@ class Recovered:
     records: Sequence[Record] = ()
     batches: Sequence[Batch] = ()
     marks: Sequence[tuple[int, int, int]] = ()
-    attempts: Sequence[tuple[int, int, int]] = ()
+    attempts: Sequence[Attempt] = ()
     #: Highest batch id ever given.
     last_batch_id: int = 0
     #: What could not be kept, in words for the log; empty when all is well.

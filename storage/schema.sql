@@ -42,11 +42,14 @@ CREATE TABLE marks (
     delivered_position INTEGER NOT NULL
 );
 
--- Only messages that were delivered and came back.
+-- Only messages that were delivered and came back. Those that wait for another try have a time, and where they are.
 CREATE TABLE attempts (
     queue_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
     count INTEGER NOT NULL,
+    due_at_ms INTEGER NOT NULL DEFAULT 0,
+    batch_id INTEGER NOT NULL DEFAULT 0,
+    batch_index INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (queue_id, position)
 ) WITHOUT ROWID;
 

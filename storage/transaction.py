@@ -29,7 +29,7 @@ _DELETE_BATCHES: Final = "DELETE FROM batches WHERE batch_id IN (SELECT value FR
 _DELETE_SETTLED: Final = "DELETE FROM settled WHERE batch_id IN (SELECT value FROM json_each(?))"
 _INSERT_SETTLED: Final = "INSERT OR REPLACE INTO settled VALUES (?, ?)"
 _INSERT_MARK: Final = "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)"
-_INSERT_ATTEMPT: Final = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?)"
+_INSERT_ATTEMPT: Final = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?)"
 _DELETE_ATTEMPT: Final = "DELETE FROM attempts WHERE queue_id = ? AND position = ?"
 _INSERT_COUNTER: Final = "INSERT OR REPLACE INTO counters VALUES ('batch_id', ?)"
 
@@ -120,10 +120,10 @@ class TransactionConnection(sqlite3.Connection):
         if work.marks:
             yield _INSERT_MARK, work.marks
         if work.attempts:
-            counts = {(queue_id, position): count for queue_id, position, count in work.attempts}  # the last one holds
-            if kept := [(*place, count) for place, count in counts.items() if count]:
+            last = {attempt[:2]: attempt for attempt in work.attempts}  # the last one holds
+            if kept := [attempt for attempt in last.values() if attempt.times]:
                 yield _INSERT_ATTEMPT, kept
-            if gone := [place for place, count in counts.items() if not count]:
+            if gone := [place for place, attempt in last.items() if not attempt.times]:
                 yield _DELETE_ATTEMPT, gone
 
     def _remember(self, work: Work) -> None:

@@ -30,7 +30,7 @@ from rabbitlike.broker.vhost import Vhost
 from rabbitlike.clock import Clock
 from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.errors import precondition_failed
-from rabbitlike.storage.api import Batch, Recovered, Store
+from rabbitlike.storage.api import Attempt, Batch, Recovered, Store
 
 log = logging.getLogger(__name__)
 
@@ -171,15 +171,15 @@ class Broker:
         for batch in recovered.batches:
             batches.setdefault(batch.queue_id, []).append(batch)
         marks = {queue_id: (following, delivered) for queue_id, following, delivered in recovered.marks}
-        attempts: dict[int, dict[int, int]] = {}
-        for queue_id, position, count in recovered.attempts:
-            attempts.setdefault(queue_id, {})[position] = count
+        attempts: dict[int, list[Attempt]] = {}
+        for attempt in recovered.attempts:
+            attempts.setdefault(attempt.queue_id, []).append(attempt)
         for vhost in self.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.log is not None:
                     number = queue.log.queue_id
                     queue.paging.recover(
-                        queue.log, batches.pop(number, []), marks.get(number, (1, 0)), attempts.get(number, {})
+                        queue.log, batches.pop(number, []), marks.get(number, (1, 0)), attempts.get(number, [])
                     )
         for queue_id in batches:
             log.error("recovery: messages of queue %d, which is not known, are dropped", queue_id)

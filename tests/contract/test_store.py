@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.storage.api import Batch, Record, Recovered, StorageError, Store, Work
+from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, StorageError, Store, Work
 from rabbitlike.storage.memory import MemoryStore
 from rabbitlike.storage.store import SqliteStore
 
@@ -98,13 +98,15 @@ async def test_takes_any_work(store: Store) -> None:
             removed_batches=[1, 77],
             settled=[(2, b"\1")],
             marks=[(1, 300, 0)],
-            attempts=[(1, 200, 1), (1, 201, 0)],
+            attempts=[Attempt(1, 200, 1), Attempt(1, 201, 0)],
         )
     )
 
 
 async def test_does_not_change_the_work(store: Store) -> None:
-    work = Work(records=[Record("queue", "q", "{}")], batches=[batch(1)], attempts=[(1, 100, 1), (1, 100, 0)])
+    work = Work(
+        records=[Record("queue", "q", "{}")], batches=[batch(1)], attempts=[Attempt(1, 100, 1), Attempt(1, 100, 0)]
+    )
     before = copy.deepcopy(work)
     await store.commit(work)
     assert work == before
@@ -121,7 +123,7 @@ async def test_takes_much_work_at_once(store: Store) -> None:
         Work(
             settled=[(number, b"\1") for number in range(1, 1000)],
             marks=[(number, 1, 1) for number in range(1000)],
-            attempts=[(1, number, 1) for number in range(1000)],
+            attempts=[Attempt(1, number, 1) for number in range(1000)],
         )
     )
     await store.commit(Work(removed_batches=[*range(1, 1000)]))
@@ -139,14 +141,14 @@ async def test_everything_comes_back(bench: Bench) -> None:
             batches=[batch(1), batch(2)],
             settled=[(2, b"\5")],
             marks=[(1, 203, 150)],
-            attempts=[(1, 201, 2)],
+            attempts=[Attempt(1, 201, 2)],
         )
     )
     assert await bench.reopen() == Recovered(
         records=[record],
         batches=[*described(batch(1)), replace(batch(2), data=b"", settled=b"\5")],
         marks=[(1, 203, 150)],
-        attempts=[(1, 201, 2)],
+        attempts=[Attempt(1, 201, 2)],
         last_batch_id=2,
         troubles=[],
     )
@@ -188,14 +190,14 @@ async def test_a_removed_queue_takes_everything_along(bench: Bench) -> None:
             batches=[batch(1, queue_id=1), batch(2, queue_id=2)],
             settled=[(1, b"\1"), (2, b"\2")],
             marks=[(1, 103, 0), (2, 203, 0)],
-            attempts=[(1, 100, 1), (2, 200, 1)],
+            attempts=[Attempt(1, 100, 1), Attempt(2, 200, 1)],
         )
     )
     await bench.store.commit(Work(removed_queues=[1]))
     recovered = await bench.reopen()
     assert recovered.batches == [replace(batch(2, queue_id=2), data=b"", settled=b"\2")]
     assert recovered.marks == [(2, 203, 0)]
-    assert recovered.attempts == [(2, 200, 1)]
+    assert recovered.attempts == [Attempt(2, 200, 1)]
 
 
 async def test_removing_a_queue_spares_what_comes_after_it_in_the_same_work(bench: Bench) -> None:
@@ -236,15 +238,21 @@ async def test_a_later_bitmap_replaces_the_earlier(bench: Bench) -> None:
 
 
 async def test_attempts_are_replaced_and_removed_in_order(bench: Bench) -> None:
-    await bench.store.commit(Work(batches=[batch(1)], attempts=[(1, 100, 1), (1, 101, 1), (1, 102, 4)]))
-    await bench.store.commit(Work(attempts=[(1, 100, 2), (1, 100, 0), (1, 101, 0), (1, 101, 2)]))
-    assert (await bench.reopen()).attempts == [(1, 101, 2), (1, 102, 4)]
+    await bench.store.commit(
+        Work(batches=[batch(1)], attempts=[Attempt(1, 100, 1), Attempt(1, 101, 1), Attempt(1, 102, 4)])
+    )
+    await bench.store.commit(
+        Work(attempts=[Attempt(1, 100, 2), Attempt(1, 100, 0), Attempt(1, 101, 0), Attempt(1, 101, 2)])
+    )
+    assert (await bench.reopen()).attempts == [Attempt(1, 101, 2), Attempt(1, 102, 4)]
 
 
 async def test_attempts_at_messages_that_are_gone_are_forgotten(bench: Bench) -> None:
-    await bench.store.commit(Work(batches=[batch(1), batch(2)], attempts=[(1, 100, 1), (1, 200, 1), (7, 1, 1)]))
+    await bench.store.commit(
+        Work(batches=[batch(1), batch(2)], attempts=[Attempt(1, 100, 1), Attempt(1, 200, 1), Attempt(7, 1, 1)])
+    )
     await bench.store.commit(Work(removed_batches=[1]))
-    assert (await bench.reopen()).attempts == [(1, 200, 1)]
+    assert (await bench.reopen()).attempts == [Attempt(1, 200, 1)]
 
 
 async def test_records_are_replaced_and_removed_by_kind_and_key(bench: Bench) -> None:

@@ -21,7 +21,7 @@ from typing import TypeVar
 from rabbitlike.broker.broker import Broker
 from rabbitlike.broker.journal import Journal
 from rabbitlike.config import BrokerSettings
-from rabbitlike.storage.api import Batch, Record, Recovered, StorageError, Store, Work
+from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, StorageError, Store, Work
 from rabbitlike.storage.store import SqliteStore
 from rabbitlike.testing import FakeClock
 from tests.support.pair import Client, Pair, whole
@@ -40,7 +40,7 @@ class SimulatedStore:
         self.records: dict[tuple[str, str], str] = {}
         self.batches: dict[int, Batch] = {}
         self.marks: dict[int, tuple[int, int]] = {}
-        self.attempts: dict[tuple[int, int], int] = {}
+        self.attempts: dict[tuple[int, int], Attempt] = {}
         self.last_batch_id = 0
 
     async def open(self) -> Recovered:
@@ -50,7 +50,7 @@ class SimulatedStore:
             records=[Record(kind, key, value) for (kind, key), value in sorted(self.records.items())],
             batches=[replace(batch, data=b"") for batch in batches],
             marks=[(queue_id, *mark) for queue_id, mark in self.marks.items()],
-            attempts=[(*place, count) for place, count in self.attempts.items()],
+            attempts=[*self.attempts.values()],
             last_batch_id=self.last_batch_id,
         )
 
@@ -61,7 +61,7 @@ class SimulatedStore:
             self.records.pop(place, None)
         for gone in work.removed_queues:
             self.batches = {number: batch for number, batch in self.batches.items() if batch.queue_id != gone}
-            self.attempts = {place: count for place, count in self.attempts.items() if place[0] != gone}
+            self.attempts = {place: attempt for place, attempt in self.attempts.items() if place[0] != gone}
             self.marks.pop(gone, None)
         for batch in work.batches:
             assert batch.batch_id > self.last_batch_id, "batch ids only grow"
@@ -75,10 +75,10 @@ class SimulatedStore:
             before = self.marks.get(queue_id, (0, 0))
             assert following >= before[0], "positions are never given twice"
             self.marks[queue_id] = (following, delivered)
-        for queue_id, position, count in work.attempts:
-            self.attempts[queue_id, position] = count
-            if not count:
-                del self.attempts[queue_id, position]
+        for attempt in work.attempts:
+            self.attempts[attempt.queue_id, attempt.position] = attempt
+            if not attempt.times:
+                del self.attempts[attempt.queue_id, attempt.position]
 
     def read(self, batch_id: int) -> bytes:
         if batch_id not in self.batches:

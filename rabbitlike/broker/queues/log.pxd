@@ -36,6 +36,7 @@ cdef class Log:
     cdef list _dirty
     cdef list _removed
     cdef dict _attempts
+    cdef dict _waits
     cdef object _release
     cdef readonly bint is_durable
     cdef public bint is_deleted
@@ -48,6 +49,7 @@ cdef class Log:
     @cython.locals(batch=StoredBatch)
     cpdef object settle(self, Message message)
     cpdef object returned(self, Message message)
+    cpdef object waits(self, Message message, int64_t due_at_ms)
     cpdef object delivered(self, Message message)
     cpdef object remove(self, StoredBatch batch)
     cpdef object note_dirty(self, StoredBatch batch)

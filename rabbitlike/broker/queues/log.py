@@ -13,7 +13,7 @@ from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.record import pack
 from rabbitlike.broker.states import LOGGED, SETTLED
-from rabbitlike.storage.api import Batch, Work
+from rabbitlike.storage.api import Attempt, Batch, Work
 
 #: Positions that are set apart on disk at once.
 RESERVED = 100_000
@@ -94,6 +94,7 @@ class Log:
         "_release",
         "_removed",
         "_totals",
+        "_waits",
         "default_priority",
         "delivered_position",
         "is_deleted",
@@ -127,6 +128,8 @@ class Log:
         self._dirty: list[StoredBatch] = []
         self._removed: list[int] = []
         self._attempts: dict[int, int] = {}
+        #: Those of them that wait for their next try, and until when.
+        self._waits: dict[int, tuple[Message, int]] = {}
         #: Highest position that was ever handed out.
         self.delivered_position = 0
         #: Positions below this one may have been given. Reserved in blocks, so that few commits need say so.
@@ -163,12 +166,21 @@ class Log:
         if message.attempts > 0:
             # Nobody need know any more how often it came back.
             self._attempts[message.position] = 0
+            self._waits.pop(message.position, None)
             if not self.is_touched:
                 self._journal.touch(self)
 
     def returned(self, message: Message) -> None:
         """A message came back undone."""
         self._attempts[message.position] = message.attempts
+        self._waits.pop(message.position, None)
+        if not self.is_touched:
+            self._journal.touch(self)
+
+    def waits(self, message: Message, due_at_ms: int) -> None:
+        """A message came back undone, and is not to be handed out before its time."""
+        self._waits[message.position] = (message, due_at_ms)
+        self._attempts.pop(message.position, None)
         if not self.is_touched:
             self._journal.touch(self)
 
@@ -237,8 +249,10 @@ class Log:
             work.removed_batches += self._removed
             self._removed.clear()
         for position, count in self._attempts.items():
-            work.attempts.append((self.queue_id, position, count))
+            work.attempts.append(Attempt(self.queue_id, position, count))
         self._attempts.clear()
+        if self._waits:
+            self._take_waits(work)
         if self._is_mark_due:
             self._is_mark_due = False
             work.marks.append((self.queue_id, self.next_position, self.delivered_position))
@@ -271,6 +285,13 @@ class Log:
                 page.last_position = max(page.last_position, last)
                 page.batches.append(batch)
         self.pages = list(pages.values())
+
+    def _take_waits(self, work: Work) -> None:
+        # Fresh ones among them have just been given their batch.
+        for position, (message, due_at_ms) in self._waits.items():
+            batch_id = 0 if message.batch is None else message.batch.batch_id
+            work.attempts.append(Attempt(self.queue_id, position, message.attempts, due_at_ms, batch_id, message.index))
+        self._waits.clear()
 
     def _write(self, level: int, is_persistent: bool, messages: list[Message], work: Work) -> StoredBatch:
         batch = StoredBatch(self, self._journal.next_batch_id(), len(messages))

@@ -12,7 +12,7 @@ from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.log import Log, Page, StoredBatch
 from rabbitlike.broker.queues.record import unpack
 from rabbitlike.broker.states import LOGGED
-from rabbitlike.storage.api import Batch, StorageError
+from rabbitlike.storage.api import Attempt, Batch, StorageError
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
@@ -113,10 +113,10 @@ class Paging:
             return 0
         return self._attempts.get(position, 1)
 
-    def recover(self, log: Log, batches: list[Batch], mark: tuple[int, int], attempts: dict[int, int]) -> None:
+    def recover(self, log: Log, batches: list[Batch], mark: tuple[int, int], attempts: list[Attempt]) -> None:
         """Take up what the last run left of this queue: descriptors only, no message is read."""
         next_position, self._delivered_position = mark
-        self._attempts = attempts
+        self._attempts = {attempt.position: attempt.times for attempt in attempts}
         queue = self._queue
         log.delivered_position = self._delivered_position
         for batch in batches:

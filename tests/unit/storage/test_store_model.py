@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rabbitlike.storage.api import Batch, Record, StorageError, Work
+from rabbitlike.storage.api import Attempt, Batch, Record, StorageError, Work
 from rabbitlike.storage.check import check
 from rabbitlike.storage.store import SqliteStore
 
@@ -37,7 +37,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.records: dict[tuple[str, str], str] = {}
         self.batches: dict[int, Batch] = {}
         self.marks: dict[int, tuple[int, int]] = {}
-        self.attempts: dict[tuple[int, int], int] = {}
+        self.attempts: dict[tuple[int, int], Attempt] = {}
         self.work = Work()
 
     def made(self) -> SqliteStore:
@@ -85,9 +85,9 @@ class StoreMachine(RuleBasedStateMachine):
         if self.batches:
             self.work.settled.append((data.draw(st.sampled_from(sorted(self.batches))), bits))
 
-    @rule(queue=QUEUES, position=st.integers(1, 30), count=st.integers(0, 2))
-    def attempt(self, queue: int, position: int, count: int) -> None:
-        self.work.attempts.append((queue, position, count))
+    @rule(queue=QUEUES, position=st.integers(1, 30), count=st.integers(0, 2), due_at_ms=st.integers(0, 1 << 62))
+    def attempt(self, queue: int, position: int, count: int, due_at_ms: int) -> None:
+        self.work.attempts.append(Attempt(queue, position, count, due_at_ms, due_at_ms and self.batch_id))
 
     # What is done with it --------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
         for queue in work.removed_queues:
             self.batches = {number: batch for number, batch in self.batches.items() if batch.queue_id != queue}
             self.marks.pop(queue, None)
-            self.attempts = {place: count for place, count in self.attempts.items() if place[0] != queue}
+            self.attempts = {place: attempt for place, attempt in self.attempts.items() if place[0] != queue}
         self.batches |= {batch.batch_id: batch for batch in work.batches}
         for number in work.removed_batches:
             self.batches.pop(number, None)
@@ -141,9 +141,9 @@ class StoreMachine(RuleBasedStateMachine):
             if number in self.batches:
                 self.batches[number] = replace(self.batches[number], settled=bits)
         self.marks |= {queue: (following, delivered) for queue, following, delivered in work.marks}
-        for queue, position, count in work.attempts:
-            self.attempts[queue, position] = count
-        self.attempts = {place: count for place, count in self.attempts.items() if count}
+        for attempt in work.attempts:
+            self.attempts[attempt.queue_id, attempt.position] = attempt
+        self.attempts = {place: attempt for place, attempt in self.attempts.items() if attempt.times}
 
     def compare(self) -> None:
         self.store = self.made()
@@ -161,11 +161,11 @@ class StoreMachine(RuleBasedStateMachine):
             for queue in {batch.queue_id for batch in order}
         }
         self.attempts = {
-            (queue, position): count
-            for (queue, position), count in self.attempts.items()
+            (queue, position): attempt
+            for (queue, position), attempt in self.attempts.items()
             if queue in spans and spans[queue][0] <= position <= spans[queue][1]
         }
-        assert {(queue, position): count for queue, position, count in recovered.attempts} == self.attempts
+        assert {attempt[:2]: attempt for attempt in recovered.attempts} == self.attempts
         assert recovered.last_batch_id >= max(self.batches, default=0)
 
 
