@@ -36,6 +36,7 @@ class Place(enum.Enum):
     MEMORY = "nothing outlives the broker, where it can be told so"
     DISK = "durable things are on disk"
     BACKLOG = "the same, with a backlog from one scenario to the next"
+    MANAGED = "nothing outlives the broker, and its HTTP API is on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Launch:
     environment: dict[str, str]
     cwd: Path
     address: Address
+    http: Address | None = None  # where the management API is, if it is on
 
 
 class Running:
@@ -52,6 +54,7 @@ class Running:
     def __init__(self, name: str, launch: Launch, log: Path) -> None:
         self.name = name
         self.address = launch.address
+        self.http = launch.http
         self.start_s = 0.0  # from starting the process to a finished AMQP handshake
         self._launch = launch
         self._log = log
@@ -156,13 +159,15 @@ def rabbitlike(python: str | None = None, *, pure: bool = False) -> Kind:
 
     @contextlib.contextmanager
     def prepare(folder: Path, place: Place) -> Iterator[Launch]:
-        (port,) = free_ports(1)
-        keeping = ["--memory"] if place is Place.MEMORY else ["--data-dir", str(folder / "data")]
+        port, http_port = free_ports(2)
+        is_managed = place is Place.MANAGED
+        keeping = ["--memory"] if place is Place.MEMORY or is_managed else ["--data-dir", str(folder / "data")]
         serve = ["serve", *keeping, "--host", "127.0.0.1", "--port", str(port)]
         # As RabbitMQ runs here: without its management plugin.
-        command = [*run, *serve, "--management-port", "none"]
+        command = [*run, *serve, "--management-port", str(http_port) if is_managed else "none"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RABBITLIKE_")}
-        yield Launch(command, environment, folder, Address("127.0.0.1", port))
+        http = Address("127.0.0.1", http_port) if is_managed else None
+        yield Launch(command, environment, folder, Address("127.0.0.1", port), http)
 
     return Kind("rabbitlike", build, prepare, is_pure=build.endswith("pure"))
 
@@ -188,11 +193,17 @@ def rabbitmq() -> Kind | None:
         return None
 
     @contextlib.contextmanager
-    def prepare(folder: Path, _: Place) -> Iterator[Launch]:
-        port, dist_port, epmd_port = free_ports(3)
-        environment = rabbitmq_environment(folder, port, dist_port, epmd_port)
+    def prepare(folder: Path, place: Place) -> Iterator[Launch]:
+        port, dist_port, epmd_port, http_port = free_ports(4)
+        is_managed = place is Place.MANAGED
+        plugins = ("rabbitmq_management",) if is_managed else ()
+        environment = rabbitmq_environment(folder, port, dist_port, epmd_port, plugins)
+        if is_managed:
+            with (folder / "rabbitmq.conf").open("a") as config:
+                config.write(f"management.tcp.port = {http_port}\nmanagement.tcp.ip = 127.0.0.1\n")
+        http = Address("127.0.0.1", http_port) if is_managed else None
         with port_mapper(environment):
-            yield Launch([script], environment, folder, Address("127.0.0.1", port))
+            yield Launch([script], environment, folder, Address("127.0.0.1", port), http)
 
     return Kind("rabbitmq", _rabbitmq_version(script), prepare)
 

@@ -1,6 +1,6 @@
 """Every scenario by name, in the order they are run and shown."""
 
-from benchmarks.scenarios import churn, durable, idle, latency, startup, throughput
+from benchmarks.scenarios import churn, durable, idle, latency, management, startup, throughput
 from benchmarks.scenarios.scenario import Scenario
 
 
@@ -9,6 +9,7 @@ def scenarios(backlog: int) -> tuple[Scenario, ...]:
     return (
         *throughput.SCENARIOS,
         *latency.SCENARIOS,
+        *management.SCENARIOS,
         *churn.SCENARIOS,
         *idle.SCENARIOS,
         *startup.SCENARIOS,
