@@ -200,8 +200,8 @@ def _run_whole(connection: sqlite3.Connection, script: str, version: int) -> Non
             connection.rollback()
 
 
-def grow_log(path: Path, octets: int, enough: int) -> bool:
-    """Make the write-ahead log longer by zeros, up to ``enough``, if the disk has room. Did it get longer?
+def grow_log(path: Path, octets: int, enough: int) -> int:
+    """Make the write-ahead log longer by zeros, up to ``enough``, if the disk has room. How long it is.
 
     Overwriting costs half of what appending costs to fsync: no block is allocated, the file system's journal stays
     out of it. Zeros are no valid frame, so SQLite takes them for the log's end. Nobody may write to the log meanwhile.
@@ -211,10 +211,10 @@ def grow_log(path: Path, octets: int, enough: int) -> bool:
         before = log.stat().st_size if log.exists() else 0
         disk = os.statvfs(path.parent)
         if before >= enough or disk.f_bavail * disk.f_frsize < 4 * (enough - before):
-            return False
+            return before
         with log.open("ab", buffering=0) as file:
             written = file.write(bytes(min(octets, enough - before)))
             os.fsync(file.fileno())
     except OSError:
-        return False  # only speed is lost
-    return written > 0
+        return 0  # only speed is lost
+    return before + written

@@ -27,8 +27,8 @@ from rabbitlike.storage.recovery import Recovery, recover
 from rabbitlike.storage.transaction import TransactionConnection
 from rabbitlike.storage.upkeep import Upkeep
 
-#: The write-ahead log is made this long, soon after the start, and used in circles. It grows past it only while
-#: checkpoints cannot keep up.
+#: The write-ahead log is made this long, step by step, and used in circles. It grows past it only while checkpoints
+#: cannot keep up.
 LOG_BYTES: Final = 128 << 20
 
 
@@ -49,15 +49,15 @@ class SqliteStore:
             opened.callback(Lock(self._folder).release)
             with prepared(self.path, self.durability) as connection:
                 recovery = recover(connection)
-            self._grow_log(LOG_STEP_BYTES)
+            length = self._grow_log(LOG_STEP_BYTES)
             try:
-                await self._start(recovery, opened)
+                await self._start(recovery, length, opened)
             except sqlite3.Error as error:
                 raise explain(error, self.path) from error
             self._opened = opened.pop_all()
         return recovery.recovered
 
-    async def _start(self, recovery: Recovery, opened: AsyncExitStack) -> None:
+    async def _start(self, recovery: Recovery, length: int, opened: AsyncExitStack) -> None:
         """Three connections: one writes, one checkpoints beside it, one reads on this thread. The writer's is the
         last to be closed: that folds the log into the file."""
 
@@ -82,12 +82,12 @@ class SqliteStore:
         opened.callback(self._pages.close)
         # A function of SQL runs in the writer's thread, when no commit does.
         await self._writer.create_function("grow_log", 1, self._grow_log)
-        self._upkeep = Upkeep(self._writer, other, self._log_bytes)
+        self._upkeep = Upkeep(self._writer, other, self._log_bytes, length)
         opened.push_async_callback(self._upkeep.close)
 
-    def _grow_log(self, octets: int) -> bool:
+    def _grow_log(self, octets: int) -> int:
         """Only where each commit is synced does a longer log make a difference."""
-        return self.durability == "full" and grow_log(self.path, octets, self._log_bytes)
+        return grow_log(self.path, octets, self._log_bytes) if self.durability == "full" else 0
 
     async def commit(self, work: Work) -> None:
         if self._upkeep.is_behind:

@@ -37,7 +37,7 @@ _PASSIVE: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 class Upkeep:
     """Told of every commit by the store; works in a task of its own."""
 
-    def __init__(self, writer: aiosqlite.Connection, other: aiosqlite.Connection, log_bytes: int) -> None:
+    def __init__(self, writer: aiosqlite.Connection, other: aiosqlite.Connection, log_bytes: int, length: int) -> None:
         self._writer = writer
         self._other = other
         #: So much is copied at a time; no more than that is left to the writer.
@@ -45,11 +45,14 @@ class Upkeep:
         #: A log so long is to start over soon, and one so long at once, however much the writer must copy for it.
         self._soon = log_bytes // 4 * 3
         self._at_once = log_bytes * 2
+        #: How long the log is to be, and how long it is; where it cannot grow, that is as good as long enough.
+        self._enough = log_bytes
+        self._length = length
         #: Octets in the log since it last started over, and those not yet copied: guesses, but each checkpoint knows.
         self.log_bytes = 0
         self._left = 0
         self._commits = 0
-        self._is_resting = True
+        self._is_resting = False
         self._wake = asyncio.Event()
         #: Set while nothing is being copied.
         self._pause = asyncio.Event()
@@ -61,7 +64,7 @@ class Upkeep:
         self.log_bytes += octets
         self._left += octets
         self._commits += 1
-        if self._left >= self._step or self._is_resting:
+        if self._left >= self._step or self._is_resting or self._is_short():
             self._wake.set()
 
     @property
@@ -79,9 +82,7 @@ class Upkeep:
 
     async def _run(self) -> None:
         is_failing = False
-        await self._lengthen()
         while True:
-            await self._wake.wait()
             self._is_resting = False
             while not self._is_resting:
                 try:
@@ -93,22 +94,14 @@ class Upkeep:
                         log.warning("checkpoint failed, it is tried again: %s", error)
                     is_failing = True
                     await asyncio.sleep(RETRY_S)
-
-    async def _lengthen(self) -> None:
-        """Bring the log to its length, so that commits overwrite and never append. Not while the store is opened:
-        clients wait for that."""
-        is_growing = True
-        while is_growing:
-            try:
-                ((is_growing,),) = await self._writer.execute_fetchall(f"SELECT grow_log({LOG_STEP_BYTES})")
-            except sqlite3.Error as error:
-                log.warning("the log was not made longer: %s", error)
-                return
+            await self._wake.wait()
 
     async def _care(self) -> None:
         """Until a lull has been used."""
         while True:
             self._wake.clear()
+            if self._is_short():
+                await self._lengthen()
             if self._left >= self._step:
                 if not await self._copy():
                     await asyncio.sleep(RETRY_S)
@@ -154,6 +147,8 @@ class Upkeep:
         await self._copy()
         if await self._give_back(commits):
             await self._copy()
+        while commits == self._commits and await self._lengthen():
+            pass
         if commits != self._commits:
             return False
         self._is_resting = True
@@ -164,6 +159,17 @@ class Upkeep:
         rows: Iterable[tuple[int, int, int]] = await connection.execute_fetchall(_PASSIVE)  # type: ignore[assignment]
         ((_, in_log, copied),) = rows
         return max(in_log, 0) * FRAME_BYTES, max(copied, 0) * FRAME_BYTES
+
+    def _is_short(self) -> bool:
+        """The next commits would have to append to the log."""
+        return self._length < self._enough and self.log_bytes + LOG_STEP_BYTES // 2 > self._length
+
+    async def _lengthen(self) -> bool:
+        """One step towards the log's full length, so that commits overwrite it. False: it is as long as it can be."""
+        ((length,),) = await self._writer.execute_fetchall(f"SELECT grow_log({LOG_STEP_BYTES})")
+        has_grown: bool = length > self._length
+        self._length = length if has_grown else self._enough
+        return has_grown
 
     async def _give_back(self, commits: int) -> bool:
         """Shrink the file while the lull lasts. True when it did anything."""

@@ -1,5 +1,6 @@
 """Opening: our file and no other, one process at a time, at the present schema, or a refusal that says what to do."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rabbitlike.storage import upkeep
 from rabbitlike.storage.api import Batch, StorageError, Work, WorkError
 from rabbitlike.storage.database import (
     APPLICATION_ID,
@@ -241,9 +243,9 @@ async def test_a_failed_opening_lets_go_of_everything(tmp_path: Path) -> None:
 def test_a_log_of_zeros_is_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "db"
     prepare(path)
-    assert grow_log(path, 2_000_000, 3_000_000)
-    assert grow_log(path, 2_000_000, 3_000_000)
-    assert not grow_log(path, 2_000_000, 3_000_000), "it is long enough"
+    assert grow_log(path, 2_000_000, 3_000_000) == 2_000_000
+    assert grow_log(path, 2_000_000, 3_000_000) == 3_000_000
+    assert grow_log(path, 2_000_000, 3_000_000) == 3_000_000, "it is long enough"
     log = tmp_path / "db-wal"
     assert log.stat().st_size == 3_000_000
     with prepared(path, "full") as connection:
@@ -254,7 +256,7 @@ def test_a_log_of_zeros_is_an_empty_one(tmp_path: Path) -> None:
 
 
 async def test_the_log_grows_behind_what_is_committed(tmp_path: Path) -> None:
-    """While the store works, and whatever is in the log by then: all of it is there after a crash."""
+    """Between commits, whatever is in the log by then: all of it is there after a crash."""
     store = SqliteStore(tmp_path / "data", log_bytes=24 << 20)
     await store.open()
     log = tmp_path / "data" / f"{FILE_NAME}-wal"
@@ -266,7 +268,8 @@ async def test_the_log_grows_behind_what_is_committed(tmp_path: Path) -> None:
         data = os.urandom(300_000)
         await store.commit(Work(batches=[Batch(number, 1, 4, number, number, 1, 1, 0, data=data)]))
         lengths.append(log.stat().st_size)
-    assert lengths[0] == 4 << 20, "no more while clients wait"
+    assert lengths[0] == 4 << 20, "no more before clients are served"
+    assert lengths == sorted(lengths)
     shutil.copytree(tmp_path / "data", tmp_path / "left")
     await store.close()
     left = SqliteStore(tmp_path / "left", log_bytes=1 << 20)
@@ -274,6 +277,17 @@ async def test_the_log_grows_behind_what_is_committed(tmp_path: Path) -> None:
     for each in range(1, number + 1):
         assert len(left.read(each)) == 300_000
     await left.close()
+
+
+async def test_the_log_gets_its_length_in_a_lull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "LULL_S", 0.01)
+    store = SqliteStore(tmp_path, log_bytes=24 << 20)
+    await store.open()
+    log = tmp_path / f"{FILE_NAME}-wal"
+    async with asyncio.timeout(20):
+        while log.stat().st_size < 24 << 20:  # noqa: ASYNC110 - what is waited for is a file
+            await asyncio.sleep(0.01)
+    await store.close()
 
 
 def test_no_log_is_made_where_space_is_short(tmp_path: Path) -> None:
