@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rabbitlike.broker.bindings import properties_key_of
@@ -47,10 +47,13 @@ GARBAGE: Final[View] = {
 }
 
 
-@cache
+#: Asked for once: a view is made for each of thousands of queues.
+_NODE: Final = f"rabbitlike@{platform.node().partition('.')[0]}"
+
+
 def node_name(settings: BrokerSettings) -> str:
     """The one node there is, named as RabbitMQ names nodes."""
-    return f"rabbitlike@{platform.node().partition('.')[0]}"
+    return _NODE
 
 
 # Values
@@ -89,7 +92,12 @@ def table(values: Mapping[str, Value]) -> View:
 
 def instant(at_ms: int) -> str:
     """A time as RabbitMQ writes it."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return f"{_second(at_ms // 1000)}.{at_ms % 1000:03d}+00:00"
+
+
+@lru_cache(maxsize=4096)
+def _second(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 # Counts
