@@ -123,7 +123,7 @@ def test_liveness(broker_url: str) -> None:
         assert json.loads(answer.read()) == {"name": "rabbitlike", "version": __version__}
     with urllib.request.urlopen(f"{broker_url}/api/health/checks/ready-to-serve-clients") as answer:
         assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
-        assert answer.read() == b'{"status": "ok"}'
+        assert json.loads(answer.read()) == {"status": "ok"}
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(f"{broker_url}/nothing")
     caught.value.close()

@@ -41,7 +41,8 @@ class NewBinding(Body):
 def bindings_in(vhosts: list[Vhost]) -> Iterator[views.View]:
     """Those of the default exchange first, which are not kept anywhere."""
     for vhost in vhosts:
-        yield from [views.default_binding(queue) for queue in list(vhost.queues.values())]
+        for queue in list(vhost.queues.values()):
+            yield views.default_binding(queue)
         for source in list(vhost.exchanges.values()):
             for binding in list(source.bindings):
                 yield views.binding(vhost, binding)
