@@ -15,7 +15,8 @@ from rabbitlike.clock import Clock, Timer
 from rabbitlike.protocol.constants import FRAME_OVERHEAD
 from rabbitlike.server.heartbeat import Heartbeat
 from rabbitlike.server.tls import agreed, certificate_name
-from rabbitlike.session.connection import Connection, Peer
+from rabbitlike.session.connection import Connection
+from rabbitlike.session.wire import Peer
 
 #: Octets taken from a socket at once, at least.
 READ_SIZE: Final = 256 * 1024

@@ -7,8 +7,7 @@ lost hears nothing more. Whatever the end, `release` gives back what the client 
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from pamqp import base, commands
 
@@ -33,6 +32,7 @@ from rabbitlike.session.channel import Channel
 from rabbitlike.session.handlers import CHANNEL_HANDLERS, CONNECTION_HANDLERS, greet, refuse
 from rabbitlike.session.handlers.channel import check_channel_number
 from rabbitlike.session.outlet import Outlet
+from rabbitlike.session.wire import Peer, Wire
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
@@ -64,49 +64,6 @@ EXPECTED = {
     HEADER_FRAME: "expected content header for class 60, got non content header frame instead",
     BODY_FRAME: "expected content body, got non content body frame instead",
 }
-
-
-class Wire(Protocol):
-    """The socket, as a connection sees it."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def close(self) -> None:
-        """After what was written has gone out."""
-        ...
-
-    def abort(self) -> None: ...
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def start_heartbeat(self, seconds: int) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Who is at the other end."""
-
-    host: str
-    port: int
-    local_host: str
-    local_port: int
-    tls: bool = False
-    #: The common name of the client's certificate, when it showed one that we trust.
-    certificate_name: str | None = None
-    is_loopback: bool = True
-    #: What was agreed for TLS, in the words of RabbitMQ's management, and what the client's certificate says.
-    tls_protocol: str = ""
-    tls_key_exchange: str = ""
-    tls_cipher: str = ""
-    tls_hash: str = ""
-    certificate_subject: str = ""
-    certificate_issuer: str = ""
-    certificate_validity: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port} -> {self.local_host}:{self.local_port}"
 
 
 class Connection(FrameReader):

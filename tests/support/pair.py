@@ -32,7 +32,8 @@ from pamqp import base, body, commands, header
 from rabbitlike.broker.broker import Broker
 from rabbitlike.broker.permissions import Permission, TopicPermission
 from rabbitlike.config import BrokerSettings
-from rabbitlike.session.connection import Connection, Peer
+from rabbitlike.session.connection import Connection
+from rabbitlike.session.wire import Peer
 from rabbitlike.storage.memory import MemoryStore
 from rabbitlike.testing import FakeClock
 from tests.support import frames
@@ -87,7 +88,7 @@ def random_cuts(seed: int) -> Cut:
 
 
 class MemoryWire:
-    """The server's end of a socket, in memory (session.connection.Wire)."""
+    """The server's end of a socket, in memory (session.wire.Wire)."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
