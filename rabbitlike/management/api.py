@@ -30,7 +30,7 @@ def create_api(context: Context) -> FastAPI:
         version=__version__,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # routes/description.py
         redirect_slashes=False,
         default_response_class=Reply,
     )

@@ -35,6 +35,29 @@ SEARCH_TIMES_S: Final = (0.01, 0.05)
 
 BY_NAME: Final = ("vhost", "name")
 
+
+def _parameter(name: str, said: str, **schema: object) -> dict[str, object]:
+    return {"name": name, "in": "query", "required": False, "description": said, "schema": schema}
+
+
+#: What a list takes, for its route's `openapi_extra`: every list, and those that come in pages.
+SORTED: Final = {
+    "parameters": [
+        _parameter("sort", "A field to sort by, dotted: message_stats.publish", type="string"),
+        _parameter("sort_reverse", "The other way round.", type="boolean"),
+        _parameter("columns", "Fields to show, dotted, with commas between.", type="string"),
+    ]
+}
+PAGED: Final = {
+    "parameters": [
+        _parameter("page", "Which page; without it all is one array.", type="integer", minimum=1),
+        _parameter("page_size", "Objects of a page.", type="integer", minimum=1, maximum=MAX_PAGE_SIZE),
+        _parameter("name", "What names contain, of those on pages.", type="string"),
+        _parameter("use_regex", "Is that a regular expression?", type="boolean"),
+        *SORTED["parameters"],
+    ]
+}
+
 #: Columns as a tree: None takes all there is below.
 Columns: TypeAlias = "dict[str, Columns | None]"
 #: Numbers, then words like true and null, then tables and arrays, then texts. parity: as Erlang orders terms.

@@ -213,3 +213,14 @@ async def test_web_pages_of_other_origins_are_let_in_where_that_is_said() -> Non
         assert answer.headers["access-control-allow-origin"] == "https://shop.example"
         other = {**preflight, "Origin": "https://other.example"}
         assert "access-control-allow-origin" not in (await api.options("/api/whoami", headers=other)).headers
+
+
+async def test_the_description_is_for_those_who_are_let_in(api: Api) -> None:
+    assert (await api.stranger().get("/api/openapi.json")).status_code == 401
+    paths = (await api.get("/api/openapi.json")).json()["paths"]
+    declare = paths["/api/queues/{vhost}/{queue}"]["put"]
+    assert declare["security"] == [{"basic": []}]
+    assert {"201", "204", "400", "401", "404"} <= declare["responses"].keys()
+    assert all("422" not in operation["responses"] for path in paths.values() for operation in path.values())
+    named = [each["name"] for each in paths["/api/queues"]["get"]["parameters"]]
+    assert named == ["page", "page_size", "name", "use_regex", "sort", "sort_reverse", "columns"]

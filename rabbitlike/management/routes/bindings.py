@@ -48,13 +48,13 @@ def bindings_in(vhosts: list[Vhost]) -> Iterator[views.View]:
                 yield views.binding(vhost, binding)
 
 
-@router.get("/bindings", response_model=None)
+@router.get("/bindings", response_model=None, openapi_extra=lists.SORTED)
 async def read_all(request: Request, caller: Member) -> Response:
     items = bindings_in(shown.vhosts_of(caller))
     return await lists.answer(request, items, order=BINDING_ORDER, is_paged=False)
 
 
-@router.get("/bindings/{vhost:name}", response_model=None)
+@router.get("/bindings/{vhost:name}", response_model=None, openapi_extra=lists.SORTED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
     items = bindings_in([caller.vhost(vhost)])
     return await lists.answer(request, items, order=BINDING_ORDER, is_paged=False)

@@ -30,14 +30,14 @@ def name_of(channel: ClientChannel) -> str:
     return channel.name
 
 
-@router.get("/channels", response_model=None)
+@router.get("/channels", response_model=None, openapi_extra=lists.PAGED)
 async def read_all(request: Request, caller: Member) -> Response:
     if shown.without_stats(request):
         raise bad_request(NO_STATS)
     return await lists.answer(request, channels_of(caller), shown.channels(request), name_of=name_of)
 
 
-@router.get("/vhosts/{vhost:name}/channels", response_model=None)
+@router.get("/vhosts/{vhost:name}/channels", response_model=None, openapi_extra=lists.PAGED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
     items = channels_of(caller, caller.vhost(vhost).name)
     return await lists.answer(request, items, shown.channels(request), name_of=name_of)

@@ -63,19 +63,19 @@ def brief(client: Client) -> views.View:
     return {name: view[name] for name in ("name", "vhost", "user", "node")}
 
 
-@router.get("/connections", response_model=None)
+@router.get("/connections", response_model=None, openapi_extra=lists.PAGED)
 async def read_all(request: Request, caller: Member) -> Response:
     show = brief if shown.without_stats(request) else shown.connections(request)
     return await lists.answer(request, connections_of(caller), show, name_of=name_of, key_of=key_of)
 
 
-@router.get("/vhosts/{vhost:name}/connections", response_model=None)
+@router.get("/vhosts/{vhost:name}/connections", response_model=None, openapi_extra=lists.PAGED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
     items = connections_of(caller, caller.vhost(vhost).name)
     return await lists.answer(request, items, shown.connections(request), name_of=name_of, key_of=key_of)
 
 
-@router.get("/connections/username/{username:name}", response_model=None)
+@router.get("/connections/username/{username:name}", response_model=None, openapi_extra=lists.PAGED)
 async def read_those_of_user(request: Request, caller: Member, username: str) -> Response:
     _see_user(caller, username, MONITORING)
     items = [client for client in connections_of(caller) if user_of(client) == username]

@@ -34,7 +34,7 @@ def consumers_in(caller: Caller, vhosts: list[Vhost]) -> Iterator[View]:
                 yield view
 
 
-@router.get("/consumers", response_model=None)
+@router.get("/consumers", response_model=None, openapi_extra=lists.SORTED)
 async def read_all(request: Request, caller: Member) -> Response:
     if shown.without_stats(request):
         raise bad_request(NO_STATS)
@@ -42,7 +42,7 @@ async def read_all(request: Request, caller: Member) -> Response:
     return await lists.answer(request, consumers_in(caller, vhosts), order=("queue.vhost", "queue.name"))
 
 
-@router.get("/consumers/{vhost:name}", response_model=None)
+@router.get("/consumers/{vhost:name}", response_model=None, openapi_extra=lists.SORTED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
     if shown.without_stats(request):
         raise bad_request(NO_STATS)

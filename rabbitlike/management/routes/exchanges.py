@@ -47,13 +47,13 @@ def name_of(exchange: Exchange) -> str:
     return exchange.name
 
 
-@router.get("/exchanges", response_model=None)
+@router.get("/exchanges", response_model=None, openapi_extra=lists.PAGED)
 async def read_all(request: Request, caller: Member) -> Response:
     items = shown.exchanges_in(shown.vhosts_of(caller))
     return await lists.answer(request, items, shown.exchanges(request), name_of=name_of, key_of=key_of)
 
 
-@router.get("/exchanges/{vhost:name}", response_model=None)
+@router.get("/exchanges/{vhost:name}", response_model=None, openapi_extra=lists.PAGED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
     items = shown.exchanges_in([caller.vhost(vhost)])
     return await lists.answer(request, items, shown.exchanges(request), name_of=name_of, key_of=key_of)

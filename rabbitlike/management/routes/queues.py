@@ -59,14 +59,14 @@ def name_of(queue: Queue) -> str:
     return queue.name
 
 
-@router.get("/queues", response_model=None)
-@router.get("/queues/detailed", response_model=None)
+@router.get("/queues", response_model=None, openapi_extra=lists.PAGED)
+@router.get("/queues/detailed", response_model=None, openapi_extra=lists.PAGED)
 async def read_all(request: Request, caller: Member) -> Response:
     items = shown.queues_in(shown.vhosts_of(caller))
     return await lists.answer(request, items, shown.queues(request), name_of=name_of, key_of=key_of)
 
 
-@router.get("/queues/{vhost:name}", response_model=None)
+@router.get("/queues/{vhost:name}", response_model=None, openapi_extra=lists.PAGED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
     items = shown.queues_in([caller.vhost(vhost)])
     return await lists.answer(request, items, shown.queues(request), name_of=name_of, key_of=key_of)

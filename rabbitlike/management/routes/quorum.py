@@ -65,8 +65,3 @@ async def grow(caller: Administrator, node: str) -> Response:
 async def shrink(caller: Administrator, node: str) -> Response:
     """parity: last replicas stay."""
     return Response(status_code=202)
-
-
-@router.post("/rebalance/queues", status_code=204, response_model=None)
-async def rebalance(caller: Administrator) -> Response:
-    return Response(status_code=204)
