@@ -97,7 +97,10 @@ CHANNEL: Final = Kind(Shape((), (*IN, *OUT)), _counts(*IN, *OUT))
 CONNECTION: Final = Kind(Shape((), OCTETS, "Q"), attrgetter(*OCTETS), shown={"data_rates": OCTETS})
 #: Lengths are the sum of its queues', which the sampler has at hand.
 VHOST: Final = Kind(
-    Shape(LENGTHS, (*IN, *OUT, *DISK), "Q"), _counts(*IN, *OUT, *DISK), shown={"lengths": MESSAGES}, is_long=True
+    Shape(LENGTHS, (*IN, *OUT, *DISK, *OCTETS), "Q"),
+    attrgetter(*(f"counters.{name}" for name in (*IN, *OUT, *DISK)), *OCTETS),
+    shown={"lengths": MESSAGES, "data_rates": OCTETS},
+    is_long=True,
 )
 CHURN: Final = Kind(
     Shape((), tuple(CHURNED), "Q"), attrgetter(*CHURNED.values()), shown={"lengths": tuple(CHURNED)}, is_long=True

@@ -249,6 +249,7 @@ async def test_lists_and_pages_of_objects_tell_their_rates(api: Api) -> None:
     [vhost] = (await api.get("/api/vhosts")).json()
     assert vhost["message_stats"]["publish_details"] == {"rate": 4.0}
     assert vhost["messages_details"] == {"rate": 4.0}
+    assert vhost["recv_oct_details"]["rate"] > 0
     api.pair.advance(5000)
     [busy] = (await api.get("/api/queues?name=busy&page=1")).json()["items"]
     assert busy["message_stats"]["publish_details"] == {"rate": 0.0}

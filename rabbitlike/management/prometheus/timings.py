@@ -34,8 +34,8 @@ async def timing_lines(broker: Broker, timing: Name, slices: Slices, *, is_detai
         total_ms += gone.total_ms
     for queue in queues(broker, None):
         measured: Timing = getattr(queue, timing)
-        if measured.count:
-            buckets = measured.buckets()
+        buckets = measured.buckets()
+        if any(buckets):
             if is_detailed:
                 labels = f'vhost="{label(queue.vhost.name)}",queue="{label(queue.name)}"'
                 yield _lines(name, labels, buckets, measured.total_ms)

@@ -230,3 +230,31 @@ async def test_closing_gives_up_on_a_disk_that_stays_full() -> None:
 
 async def test_closing_one_that_was_never_started() -> None:
     await Desk().writer.close()
+
+
+async def test_commits_with_something_in_them_are_timed() -> None:
+    took: list[tuple[float, int]] = []
+    work = [Work(), Work(records=[Record("queue", "a", "")]), Work()]
+    committed: asyncio.Queue[int] = asyncio.Queue()
+
+    async def commit(_: Work) -> None:
+        await asyncio.sleep(0)
+
+    writer = Writer(
+        commit,
+        lambda: work.pop(0),
+        committed.put_nowait,
+        lambda error: None,
+        lambda: None,
+        lambda seconds, done: took.append((seconds, len(done.records))),
+    )
+    writer.start()
+    writer.wake()
+    await committed.get()
+    assert took == []
+    writer.wake()
+    await committed.get()
+    [(seconds, records)] = took
+    assert seconds > 0
+    assert records == 1
+    await writer.close()
