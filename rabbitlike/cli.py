@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
@@ -17,6 +18,7 @@ from rabbitlike.config import DEFAULTS, OPTIONS, ConfigError, Given, load
 
 if TYPE_CHECKING:
     import typer
+    import typer.core
 
     from rabbitlike.storage.check import Report
 
@@ -126,19 +128,13 @@ def _plain_flags(words: list[str]) -> dict[str, str | list[str] | bool] | None:
 
 def _run_typer(words: list[str]) -> int:
     import typer
-    import typer.core
-    import typer.main
 
     from rabbitlike.commands import Fault
 
     # Click's UsageError by way of what Typer exports: newer Typers bring their own Click.
     usage_error = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
-    command = cast("typer.core.TyperGroup", typer.main.get_command(_commands()))
-    # Many options stand better in plain columns, and defaults in brackets are no markup.
-    for name in ("serve", "check", "backup"):
-        cast("typer.core.TyperCommand", command.commands[name]).rich_markup_mode = None
     try:
-        result = command.main(words, "rabbitlike", standalone_mode=False)
+        result = _command().main(words, "rabbitlike", standalone_mode=False)
     except usage_error as error:
         context = getattr(error, "ctx", None)
         asked = context.command_path if context is not None else "rabbitlike"
@@ -148,6 +144,19 @@ def _run_typer(words: list[str]) -> int:
     except typer.Abort:
         return _fault("stopped")
     return int(result or 0)
+
+
+@cache
+def _command() -> "typer.core.TyperGroup":
+    """All commands, made once."""
+    from typer.core import TyperCommand, TyperGroup
+    from typer.main import get_command
+
+    command = cast(TyperGroup, get_command(_commands()))
+    # Many options stand better in plain columns, and defaults in brackets are no markup.
+    for name in ("serve", "check", "backup"):
+        cast(TyperCommand, command.commands[name]).rich_markup_mode = None
+    return command
 
 
 def _commands() -> "typer.Typer":

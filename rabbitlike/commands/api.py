@@ -40,9 +40,9 @@ class Address:
 
     @property
     def verify(self) -> "ssl.SSLContext | bool":
-        """What httpx is to trust."""
+        """What httpx is to trust; reading all authorities takes time, which a plain connection has no need to wait."""
         if self.cafile is None:
-            return True
+            return self.url.startswith("https:")
         import ssl
 
         try:
@@ -260,7 +260,6 @@ _LISTS: Final = {
     "user": ("users", "name"),
     "connection": ("connections", "name"),
     "channel": ("channels", "name"),
-    "node": ("nodes", "name"),
     "policy": ("policies", "name"),
     "operator policy": ("operator-policies", "name"),
 }
@@ -275,17 +274,19 @@ _GLOBAL: Final = {
     "users": "user",
     "connections": "connection",
     "channels": "channel",
-    "nodes": "node",
     "user-limits": "user",
     "vhost-limits": "vhost",
     "definitions": "vhost",
 }
 
 
+_WITHOUT_VHOST: Final = {"global-parameters", "feature-flags", "health", "nodes"}
+
+
 def _named(names: tuple[str, ...]) -> Iterator[tuple[str, str | None, str]]:
     """What a path names, from left to right: kind, the vhost it is looked for in, name."""
     resource, rest = names[0], names[1:]
-    if not rest:
+    if not rest or resource in _WITHOUT_VHOST:
         return
     if resource in _GLOBAL:
         yield _GLOBAL[resource], None, rest[0]

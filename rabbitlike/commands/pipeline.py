@@ -6,6 +6,7 @@ it is never idle for want of the next: several connections would be no faster, a
 
 import asyncio
 import base64
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ from rabbitlike.commands.faults import Fault, Unreachable
 #: Requests that may wait for their answers, and the octets of them.
 MOST_IN_FLIGHT: Final = 64
 MOST_OCTETS: Final = 4 * 1024 * 1024
+GRACE_S: Final = 2.0
 
 #: What to do with an answer: status and body.
 Answered = Callable[[int, bytes], None]
@@ -45,7 +47,7 @@ async def _post_all(
             await pipeline.send(head % len(body) + body)
         await pipeline.drained()
     finally:
-        pipeline.close()
+        await pipeline.close()
 
 
 def _head(address: Address, names: tuple[str, ...]) -> bytes:
@@ -103,9 +105,14 @@ class _Pipeline(asyncio.Protocol):
         if self._fault is not None:
             raise self._fault
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Hang up; what is on its way after a fault has some time to be answered, for a server may stumble over it."""
+        with contextlib.suppress(TimeoutError, Unreachable):
+            async with asyncio.timeout(GRACE_S):
+                while self._pending and self._transport is not None and not self._is_ending:
+                    await self._answer()
         if self._transport is not None:
-            self._transport.abort()
+            self._transport.close()
 
     async def _connected(self) -> asyncio.Transport:
         """The connection; a new one, with all that is not answered, when the last has ended in order."""
@@ -151,9 +158,8 @@ class _Pipeline(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            if not self._is_ending:  # what a callback raises comes wrapped
-                cause = error.__context__
-                self._fault = cause if isinstance(cause, Fault) else Unreachable(f"the answer is not HTTP: {error}")
+            if not self._is_ending:
+                self._fault = self._fault or Unreachable(f"the answer is not HTTP: {error}")
         self._wake()
 
     def on_body(self, part: bytes) -> None:
@@ -165,7 +171,11 @@ class _Pipeline(asyncio.Protocol):
         self._octets -= len(self._pending.popleft())
         self._is_ending = not self._parser.should_keep_alive()
         body, self._body = bytes(self._body), bytearray()
-        self._answered(self._parser.get_status_code(), body)
+        if self._fault is None:
+            try:
+                self._answered(self._parser.get_status_code(), body)
+            except Fault as fault:
+                self._fault = fault
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
