@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from rabbitlike.commands.api import TIMEOUT_S, Address, path_of
-from rabbitlike.commands.faults import Fault, Unreachable
+from rabbitlike.commands.faults import Fault, Refused, Unreachable
 
 #: Requests that may wait for their answers, and the octets of them.
 MOST_IN_FLIGHT: Final = 64
@@ -106,10 +106,10 @@ class _Pipeline(asyncio.Protocol):
             raise self._fault
 
     async def close(self) -> None:
-        """Hang up; what is on its way after a fault has some time to be answered, for a server may stumble over it."""
+        """Hang up; what is on its way after a refusal has some time to be answered, for a server may stumble over it."""
         with contextlib.suppress(TimeoutError, Unreachable):
             async with asyncio.timeout(GRACE_S):
-                while self._pending and self._transport is not None and not self._is_ending:
+                while self._pending and isinstance(self._fault, Refused) and not self._is_ending:
                     await self._answer()
         if self._transport is not None:
             self._transport.close()

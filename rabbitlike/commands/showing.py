@@ -6,6 +6,7 @@ import typer
 
 from rabbitlike.commands.api import DEFAULT_EXCHANGE
 from rabbitlike.commands.call import Call, broker_command
+from rabbitlike.commands.names import ConnectionName, ExchangeName, PolicyName, QueueName, UserName, VhostName
 
 group = typer.Typer(help="Show one thing with all its fields.", no_args_is_help=True)
 
@@ -27,19 +28,19 @@ def overview(call: Call) -> None:
 
 
 @broker_command(group, "queue")
-def queue(call: Call, name: Name) -> None:
+def queue(call: Call, name: QueueName) -> None:
     """A queue."""
     _show(call, f"Queue {name}", "queues", call.vhost, name)
 
 
 @broker_command(group, "exchange")
-def exchange(call: Call, name: Annotated[str, typer.Argument(metavar="[NAME]", show_default=False)] = "") -> None:
+def exchange(call: Call, name: ExchangeName = "") -> None:
     """An exchange; without a name, the default exchange."""
     _show(call, f"Exchange {name or '(default)'}", "exchanges", call.vhost, name or DEFAULT_EXCHANGE)
 
 
 @broker_command(group, "connection")
-def connection(call: Call, name: Name) -> None:
+def connection(call: Call, name: ConnectionName) -> None:
     """A connection, by the name `list connections` gives."""
     _show(call, f"Connection {name}", "connections", name)
 
@@ -51,19 +52,19 @@ def channel(call: Call, name: Name) -> None:
 
 
 @broker_command(group, "vhost")
-def vhost(call: Call, name: Name) -> None:
+def vhost(call: Call, name: VhostName) -> None:
     """A virtual host."""
     _show(call, f"Virtual host {name}", "vhosts", name)
 
 
 @broker_command(group, "user")
-def user(call: Call, name: Name) -> None:
+def user(call: Call, name: UserName) -> None:
     """A user."""
     _show(call, f"User {name}", "users", name)
 
 
 @broker_command(group, "policy")
-def policy(call: Call, name: Name) -> None:
+def policy(call: Call, name: PolicyName) -> None:
     """A policy."""
     _show(call, f"Policy {name}", "policies", call.vhost, name)
 

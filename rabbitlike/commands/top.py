@@ -4,6 +4,7 @@ Asks for one page of each list, sorted by the broker: ten thousand queues are as
 """
 
 import contextlib
+import os
 import select
 import sys
 import time
@@ -60,7 +61,7 @@ class Board:
         overview = api.get("overview")
         queues = _page(api, ("queues",) if vhost is None else ("queues", vhost), ORDERS[self.order], QUEUES, self._rows)
         path = ("connections",) if vhost is None else ("vhosts", vhost, "connections")
-        connections = _page(api, path, "recv_oct_details.rate", CONNECTIONS, self._rows // 2)
+        connections = _page(api, path, "recv_oct_details.rate", CONNECTIONS, max(1, self._rows // 2))
         for name, counter in LINES.items():
             self._past[name].append(number(overview, f"message_stats.{counter}_details.rate"))
         self._past["queued"].append(number(overview, "queue_totals.messages"))
@@ -187,17 +188,17 @@ def _watch(call: Call, board: Board, every_s: float) -> None:
     with _keys() as pressed, Live(console=call.output.console, screen=True, auto_refresh=False) as live:
         while True:
             live.update(board.draw(board.look()), refresh=True)
-            match pressed(every_s):
-                case "q":
+            for key in pressed(every_s):
+                if key == "q":
                     return
-                case "s":
+                if key == "s":
                     orders = list(ORDERS)
                     board.order = orders[(orders.index(board.order) + 1) % len(orders)]
 
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Single keys as they are pressed: the function waits for one, at most so many seconds."""
+    """Keys as they are pressed: the function waits for some, at most so many seconds."""
     try:
         import termios
         import tty
@@ -213,8 +214,9 @@ def _keys() -> Iterator[Callable[[float], str]]:
         return
 
     def pressed(seconds: float) -> str:
+        # Past the buffer of sys.stdin: what stands in that, select does not see.
         ready, _, _ = select.select([sys.stdin], [], [], seconds)
-        return sys.stdin.read(1) if ready else ""
+        return os.read(sys.stdin.fileno(), 64).decode(errors="replace") if ready else ""
 
     tty.setcbreak(sys.stdin)
     try:
