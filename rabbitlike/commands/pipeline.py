@@ -106,10 +106,10 @@ class _Pipeline(asyncio.Protocol):
             raise self._fault
 
     async def close(self) -> None:
-        """Hang up; what is on its way after a refusal has some time to be answered, for a server may stumble over it."""
+        """Hang up; what is on its way after a refusal is answered first, for a server may stumble over the loss."""
         with contextlib.suppress(TimeoutError, Unreachable):
             async with asyncio.timeout(GRACE_S):
-                while self._pending and isinstance(self._fault, Refused) and not self._is_ending:
+                while self._pending and self._transport and isinstance(self._fault, Refused) and not self._is_ending:
                     await self._answer()
         if self._transport is not None:
             self._transport.close()
