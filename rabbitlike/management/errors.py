@@ -17,7 +17,6 @@ from rabbitlike.protocol.errors import AmqpError
 
 log = logging.getLogger(__name__)
 
-OK: Final = 200
 ACCESS_REFUSED: Final = 403
 NOT_FOUND: Final = 404
 METHOD_NOT_ALLOWED: Final = 405
@@ -52,8 +51,6 @@ def not_found(reason: str = "") -> ApiError:
 
 
 def answer(error: ApiError) -> Response:
-    if error.status == OK:
-        return Response(status_code=OK, headers=error.headers)
     return Reply({"error": error.error, "reason": error.reason}, error.status, headers=error.headers)
 
 

@@ -7,13 +7,14 @@ Content-Type claims. Who has not logged in may not make the broker read or parse
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 
-from rabbitlike.management.errors import ApiError, answer, bad_request
+from rabbitlike.management.errors import ApiError, answer, bad_request, not_found
 
 if TYPE_CHECKING:
     from fastapi.routing import APIRouter
@@ -63,20 +64,21 @@ class Front:
         sent = _dressed(send, is_head=method == "HEAD")
         if method == "HEAD":
             scope["method"] = "GET"
+        app = self._app
         try:
             if method == "OPTIONS":
-                raise self._options(scope["path"])
-            if _has_body(scope):
+                app = self._options(scope["path"])
+            elif _has_body(scope):
                 body = await self._read(scope, receive)
                 receive = _again(body, receive)
         except ApiError as refusal:
-            await answer(refusal)(scope, receive, sent)
-            return
-        await self._app(scope, receive, sent)
+            app = answer(refusal)
+        await app(scope, receive, sent)
 
-    def _options(self, path: str) -> ApiError:
+    def _options(self, path: str) -> Response:
+        """parity: what may be asked is told to anybody."""
         allowed = allowed_methods(self._routers, path)
-        return ApiError(200, "", "", {"Allow": allowed}) if allowed else ApiError(404, "Object Not Found", "Not Found")
+        return Response(headers={"Allow": allowed}) if allowed else answer(not_found())
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         headers = Headers(scope=scope)
@@ -108,17 +110,17 @@ class Front:
 
 
 def _has_body(scope: Scope) -> bool:
+    if scope["method"] in ("POST", "PUT", "PATCH"):
+        return True
     headers = Headers(scope=scope)
-    return scope["method"] in ("POST", "PUT", "PATCH") or headers.get("content-length", "0") != "0" or (
-        "transfer-encoding" in headers
-    )  # fmt: skip
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-async def _parts(receive: Receive):  # type: ignore[no-untyped-def]
+async def _parts(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ApiError(400, "bad_request", "the client has gone")
+            raise bad_request("the client has gone")
         yield message.get("body", b"")
         if not message.get("more_body", False):
             return

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 from rabbitlike.broker import verbs
 from rabbitlike.broker.message import exchange_of, routing_key_of
 from rabbitlike.broker.queues import browse
+from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.verbs import Fetched
 from rabbitlike.broker.views import text
@@ -36,7 +37,6 @@ from rabbitlike.protocol.errors import AmqpError
 
 if TYPE_CHECKING:
     from rabbitlike.broker.exchanges import Exchange
-    from rabbitlike.broker.queues.queue import Queue
 
 router = Router("messages")
 
@@ -283,7 +283,7 @@ async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -
     moved = 0
     slices = lists.Slices()
     for at in range(0, len(positions), STRIDE):
-        if source.deleted or (target is not None and getattr(target, "deleted", False)):
+        if source.deleted or (isinstance(target, Queue) and target.deleted):
             break
         with turn(here.broker):
             moved += browse.move(source, positions[at : at + STRIDE], target, key)
