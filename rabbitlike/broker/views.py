@@ -283,7 +283,7 @@ def queue(queue: Queue) -> View:
         "message_bytes_ram": ready_bytes + unacked_bytes - ready.paged_bytes,
         "message_bytes_paged_out": ready.paged_bytes,
         "message_bytes_persistent": min(queue.persistent_bytes, ready_bytes + unacked_bytes) if queue.durable else 0,
-        "head_message_timestamp": _head_timestamp(queue) if ready_count else None,
+        "head_message_timestamp": head_timestamp(queue) if ready_count else None,
         "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes,
         "garbage_collection": GARBAGE,
         "recoverable_slaves": None,
@@ -339,7 +339,7 @@ def head_age_ms(queue: Queue) -> int | None:
     return max(0, queue.vhost.broker.clock.now_ms() - published_at_ms)
 
 
-def _head_timestamp(queue: Queue) -> int | None:
+def head_timestamp(queue: Queue) -> int | None:
     """The timestamp property of the next message, unless it is on disk only."""
     message = queue.ready.head()
     if message is None or not message.properties[1] & TIMESTAMP:

@@ -43,6 +43,11 @@ NODE_COUNTS: Final = (
     "mnesia_disk_tx_count",
     "msg_store_read_count",
     "msg_store_write_count",
+    "io_seek_count",
+    "io_reopen_count",
+    "mnesia_ram_tx_count",
+    "queue_index_read_count",
+    "queue_index_write_count",
 )
 
 #: Numbers that are sums of others.

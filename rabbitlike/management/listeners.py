@@ -56,7 +56,7 @@ def listener_views(here: Context) -> list[dict[str, object]]:
             "protocol": each.protocol,
             "ip_address": each.address,
             "port": each.port,
-            "socket_opts": {"backlog": 128, "nodelay": True},
+            "socket_opts": {"backlog": 128, "nodelay": True, "linger": [True, 0], "exit_on_close": False},
         }
         for each in listeners_of(here)
     ]

@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 PROCESSES: Final = 1_048_576
 
 _IO: Final = {"syscr": "io_read_count", "rchar": "io_read_bytes", "syscw": "io_write_count", "wchar": "io_write_bytes"}
-#: Always 0 here, and read by monitors.
-_NEVER: Final = (
-    "io_seek_count",
-    "io_reopen_count",
-    "mnesia_ram_tx_count",
-    "queue_index_read_count",
-    "queue_index_write_count",
-)
 _GC_QUEUES: Final = (
     "connection_closed",
     "channel_closed",
@@ -72,16 +64,15 @@ class Node:
             "proc_used": self.processes(),
             "disk_free": free_bytes(self.folder),
             "gc_num": sum(each["collections"] for each in gc.get_stats()),
-            "gc_bytes_reclaimed": 0,
             "context_switches": usage.ru_nvcsw + usage.ru_nivcsw,
             **{ours: disk.get(theirs, 0) for theirs, ours in _IO.items()},
             "io_sync_count": commits.latency_s.count,
             "io_sync_time_us": int(commits.latency_s.total * 1_000_000),
             "mnesia_disk_tx_count": commits.records,
-            "msg_store_read_count": 0,
             "msg_store_write_count": int(commits.messages.total),
         }
-        return tuple(found[name] for name in (*NODE_LENGTHS, *NODE_COUNTS))
+        # What is not found is never anything but 0 here, and monitors read it.
+        return tuple(found.get(name, 0) for name in (*NODE_LENGTHS, *NODE_COUNTS))
 
     @property
     def folder(self) -> Path:
@@ -168,15 +159,21 @@ def node_view(here: Context, ages: Ages) -> View:
     }
     here.rates.annotate(NODE, NODE, view, ages)
     here.rates.reading(CHURN, (CHURN,)).annotate(view, list(CHURNED), ages.node_stats)
-    for name in _NEVER:
-        view[name] = 0
-        view[f"{name}_details"] = {"rate": 0.0}
-    for kind in ("read", "write", "seek"):
+    for kind in ("read", "write", "seek", "sync"):
+        # parity: the mean of the last interval; nothing but commits is timed.
         view[f"io_{kind}_avg_time"] = 0.0
-        view[f"io_{kind}_avg_time_details"] = {"rate": 0.0}
+        view[f"io_{kind}_avg_time_details"] = _still(view[f"io_{kind}_count_details"])
     view["io_sync_avg_time"] = sync_us / syncs / 1000 if syncs else 0.0
-    view["io_sync_avg_time_details"] = {"rate": 0.0}
     return view
+
+
+def _still(like: object) -> View:
+    """Details in the form of others, of a number that is always 0."""
+    samples = like.get("samples") if isinstance(like, dict) else None
+    if samples is None:
+        return {"rate": 0.0}
+    zeros = [{"sample": 0.0, "timestamp": each["timestamp"]} for each in samples]
+    return {"rate": 0.0, "samples": zeros, "avg_rate": 0.0, "avg": 0.0}
 
 
 def memory_view() -> View:

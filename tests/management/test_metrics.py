@@ -59,6 +59,7 @@ async def test_what_the_dashboard_asks_for(api: Api) -> None:
     assert found["rabbitmq_queue_messages_unacked"] == 1
     assert found["rabbitmq_queues"] == found["rabbitmq_connections"] == found["rabbitmq_channels"] == 1
     assert found["rabbitmq_global_publishers"] == 1
+    assert found["rabbitmq_auth_attempts_succeeded_total"] >= 1
 
 
 async def test_types_and_identity(api: Api) -> None:

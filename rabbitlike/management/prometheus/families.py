@@ -53,7 +53,14 @@ _NODE: Final = {
     "io_write_bytes": ("io_write_bytes", "Total number of I/O bytes written"),
     "io_sync_count": ("io_sync_ops", "Total number of I/O sync operations"),
     "mnesia_disk_tx_count": ("schema_db_disk_tx", "Total number of Schema DB disk transactions"),
+    "msg_store_read_count": ("msg_store_read", "Total number of Message Store read operations"),
     "msg_store_write_count": ("msg_store_write", "Total number of Message Store write operations"),
+    "gc_bytes_reclaimed": ("erlang_gc_reclaimed_bytes", "Total number of bytes reclaimed by garbage collection"),
+    "io_seek_count": ("io_seek_ops", "Total number of I/O seek operations"),
+    "io_reopen_count": ("io_reopen_ops", "Total number of times files have been reopened"),
+    "mnesia_ram_tx_count": ("schema_db_ram_tx", "Total number of Schema DB memory transactions"),
+    "queue_index_read_count": ("queue_index_read_ops", "Total number of Queue Index read operations"),
+    "queue_index_write_count": ("queue_index_write_ops", "Total number of Queue Index write operations"),
 }
 _GLOBAL: Final = {
     "received": ("publish", "Total number of messages received from publishers"),
@@ -194,6 +201,21 @@ def global_counters(here: Context, publishers: int, consumers: int) -> Iterator[
         family = GaugeMetricFamily(f"rabbitmq_global_{name}", said, labels=("protocol",))
         family.add_metric((AMQP,), value)
         yield family
+
+
+def logins(here: Context) -> Iterator[Metric]:
+    found = [
+        CounterMetricFamily(f"rabbitmq_auth_attempts{name}", f"Total number of {said}", labels=("protocol",))
+        for name, said in (
+            ("", "authentication attempts"),
+            ("_succeeded", "successful authentication attempts"),
+            ("_failed", "failed authentication attempts"),
+        )
+    ]
+    for each in here.broker.attempts.totals():
+        for family, count in zip(found, (each.succeeded + each.failed, each.succeeded, each.failed), strict=True):
+            family.add_metric((each.protocol,), count)
+    yield from found
 
 
 def dead_letters(here: Context) -> Iterator[Metric]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from rabbitlike.broker.views import QUEUE_COST, text
+from rabbitlike.broker.views import QUEUE_COST, head_timestamp, text
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker, Client, ClientChannel
@@ -28,6 +28,8 @@ class Number:
     name: str
     help: str
     is_count: bool = False
+    #: Means something when added up over all objects.
+    has_sum: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def _queue(queue: Queue) -> Row:
         unacked_bytes,
         ready.paged_count,
         ready.paged_bytes,
+        head_timestamp(queue) if ready_count else None,
         counters.disk_reads,
         counters.disk_writes,
     )
@@ -186,6 +189,7 @@ QUEUE: Final = Group(
         Number("queue_messages_unacked_bytes", "Size in bytes of all unacknowledged messages"),
         Number("queue_messages_paged_out", "Messages paged out to disk"),
         Number("queue_messages_paged_out_bytes", "Size in bytes of messages paged out to disk"),
+        Number("queue_head_message_timestamp", "Timestamp of the first message in the queue, if any", has_sum=False),
         Number("queue_disk_reads_total", "Total number of times queue read messages from disk", is_count=True),
         Number("queue_disk_writes_total", "Total number of times queue wrote messages to disk", is_count=True),
     ),

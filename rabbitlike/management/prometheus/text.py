@@ -136,7 +136,7 @@ async def _sums(here: Context, slices: Slices) -> bytes:
         for number, value in zip(group.numbers, sums, strict=True):
             name = f"rabbitmq_{number.name}"
             kind = "counter" if number.is_count else "gauge"
-            lines.append(f"{_head(name, number.help, kind)}{name} {value}\n")
+            lines.append(_head(name, number.help, kind) + (f"{name} {value}\n" if number.has_sum else ""))
     return "".join(lines).encode()
 
 
@@ -156,6 +156,7 @@ async def _whole(here: Context, slices: Slices) -> bytes:
             *families.totals(open_connections, open_channels, consumers, count),
             *families.global_counters(here, publishers, consumers),
             *families.dead_letters(here),
+            *families.logins(here),
         ]
     )
 
