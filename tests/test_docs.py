@@ -1,8 +1,8 @@
 """The documentation is true: examples run, links lead somewhere, options and numbered behaviours are all accounted for.
 
 A fenced block that opens with ```python run is a program: it is run against a broker, and a ```text block right behind
-it is what it must print. One that opens with ```python pytest is a test file. ```toml is a config file. In programs,
-localhost:5672 and localhost:15672 stand for the broker under test.
+it is what it must print. One that opens with ```python pytest is a test file, ```console run is commands, each behind a $,
+with what they print. ```toml is a config file. localhost:5672 and localhost:15672 stand for the broker under test.
 """
 
 import ast
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from rabbitlike.commands.call import NAMES
 from rabbitlike.config import DEFAULTS, OPTIONS, load
 from tests.support.broker_process import ROOT, BrokerProcess, environment, running
 
@@ -73,6 +74,12 @@ def broker() -> Iterator[BrokerProcess]:
         yield process
 
 
+@pytest.fixture
+def empty_broker() -> Iterator[BrokerProcess]:
+    with running() as process:
+        yield process
+
+
 @pytest.mark.parametrize("block", blocks("python run"), ids=str)
 def test_example_runs(block: Block, broker: BrokerProcess, tmp_path: Path) -> None:
     program = tmp_path / "example.py"
@@ -82,6 +89,27 @@ def test_example_runs(block: Block, broker: BrokerProcess, tmp_path: Path) -> No
     assert ended.returncode == 0, ended.stderr
     if block.output is not None:
         assert ended.stdout == block.output
+
+
+@pytest.mark.parametrize("block", blocks("console run"), ids=str)
+def test_example_of_commands_runs(block: Block, empty_broker: BrokerProcess, tmp_path: Path) -> None:
+    (tmp_path / "rabbitlike").write_text(f'#!/bin/sh\nexec {sys.executable} -m rabbitlike "$@"\n')
+    (tmp_path / "rabbitlike").chmod(0o755)
+    variables = environment(RABBITLIKE_URL=f"http://localhost:{empty_broker.management_port}")
+    variables["PATH"] = f"{tmp_path}:{variables['PATH']}"
+    said = ""
+    for command in re.findall(r"^\$ (.*)$", block.text, re.MULTILINE):
+        ended = subprocess.run(
+            ["/bin/sh", "-c", command],
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        said += f"$ {command}\n{ended.stdout}"
+    assert said == block.text
 
 
 @pytest.mark.parametrize("block", blocks("python pytest"), ids=str)
@@ -114,7 +142,7 @@ def test_commands_exist(page: Path) -> None:
         flags = {flag.replace("-", "_") for flag in re.findall(r"--(?:no-)?([a-z-]+)", line)}
         assert flags <= {*OPTIONS, "help"}, line
     variables = {name.lower() for name in re.findall(r"RABBITLIKE_([A-Z_]+)", text)}
-    assert variables <= {*OPTIONS, "pure"}
+    assert variables <= {*OPTIONS, *NAMES, "pure"}
 
 
 # Links and names
