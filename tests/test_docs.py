@@ -1,8 +1,8 @@
 """The documentation is true: examples run, links lead somewhere, options and numbered behaviours are all accounted for.
 
 A fenced block that opens with ```python run is a program: it is run against a broker, and a ```text block right behind
-it is what it must print. One that opens with ```python pytest is a test file, ```console run is commands, each behind a $,
-with what they print. ```toml is a config file. localhost:5672 and localhost:15672 stand for the broker under test.
+it is what it must print. ```python pytest is a test file; ```console run is commands, each behind a $, with what they
+print; ```toml is a config file. localhost:5672 and localhost:15672 stand for the broker under test.
 """
 
 import ast
