@@ -28,7 +28,7 @@ cdef class Consumers:
 
     cdef object _stall(self)
     cdef object _go_on(self)
-    @cython.locals(kept=double)
+    @cython.locals(total_ms=double, kept=double)
     cdef double _blend(self, int64_t active_ms, int64_t stalled_ms) except -1
     cpdef object add(self, Subscriber consumer)
     cpdef bint unpark(self, Subscriber consumer) except -1

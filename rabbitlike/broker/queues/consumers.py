@@ -74,10 +74,11 @@ class Consumers:
 
     def _blend(self, active_ms: int, stalled_ms: int) -> float:
         """The average with these two stretches of time added."""
-        if active_ms + stalled_ms <= 0:
+        total_ms = float(active_ms + stalled_ms)  # compiled, integers would be divided as in C
+        if total_ms <= 0.0:
             return self._average
-        kept: float = exp(-(active_ms + stalled_ms) / MEMORY_MS)
-        return self._average * kept + active_ms / (active_ms + stalled_ms) * (1.0 - kept)
+        kept: float = exp(-total_ms / MEMORY_MS)
+        return self._average * kept + active_ms / total_ms * (1.0 - kept)
 
     def add(self, consumer: Subscriber) -> None:
         self.all.append(consumer)
