@@ -22,7 +22,6 @@ FIELDS: Final = (
     Allowed("overview-columns", "queue_totals.*", "RabbitMQ answers more than was asked for", "missing"),
     Allowed("cluster-name", "name", "each has its own"),
     Allowed("*node*", "*being_drained", NEWER, "more"),
-    Allowed("node-samples", "*_details.*", "no history of what is always 0 here, or is a time", "missing"),
     Allowed("node-with-memory", "binary.*", ERLANG, "missing"),
     Allowed("feature-flags", "*", NEWER, "more"),
     # Definitions carry all that 4.x puts into them, so that nothing is lost on the way there.
@@ -37,8 +36,7 @@ FIELDS: Final = (
     Allowed("*whoami", "is_internal_user", NEWER, "more"),
     Allowed("auth", "*", "describes OAuth, which there is none of, as RabbitMQ 4 does"),
     Allowed("*vhost*", "*protected_from_deletion", NEWER, "more"),
-    Allowed("*vhost*", "*messages* *recv_oct *send_oct", "there from the start, not from the first sample", "more"),
-    Allowed("*vhost*", "*recv_oct_details *send_oct_details", "octets are sampled by connection", "missing"),
+    Allowed("*vhost*", "*messages* *recv_oct* *send_oct*", "there from the start, not from the first sample", "more"),
     # Connections and queues.
     Allowed(
         "*connections*",
@@ -82,7 +80,6 @@ TEXTS: Final[dict[str, str]] = {
     "definitions-not-json": "the same words as everywhere",
     "definitions-list": "the same words as everywhere",
     "queue-arguments-not-an-object": "RabbitMQ shows its stack",
-    "queue-missing-argument": "numbers are kept in the smallest type that holds them",
     "exchange-unknown-type": "the same words as over AMQP",
     "user-bad-hash": "the same words as in definitions",
     "paging-bad-regex": _REGEX,
