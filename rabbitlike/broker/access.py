@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from rabbitlike.broker.exchanges import KINDS
 from rabbitlike.broker.exchanges.exchange import ALTERNATE
 from rabbitlike.broker.queues.arguments import check_server_named, dead_letter_exchange
+from rabbitlike.broker.queues.dead_letter_queue import SUFFIX
 from rabbitlike.broker.vhost import RESERVED, SERVER_NAMED, refuse_default
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class PermitTopic(Protocol):
 
 
 def declare_queue(permit: Permit, vhost: Vhost, name: str, arguments: Table) -> None:
-    """Configure the queue; who sends its dead letters on also reads from it and writes to where they go."""
+    """Configure the queue; who sends its dead letters on also reads from it and writes to where they go, and who has it
+    keep them configures the queue they are kept in."""
     if not name:
         check_server_named(arguments)
         # The name is given later: no expression can tell one random name from the next.
@@ -42,6 +44,9 @@ def declare_queue(permit: Permit, vhost: Vhost, name: str, arguments: Table) -> 
         if dead_letters is not None:
             permit("read", "queue", name)
             permit("write", "exchange", dead_letters)
+        elif arguments.get("x-dead-letter-auto") is True:
+            # It is declared in this user's name, later.
+            permit("configure", "queue", name + SUFFIX)
 
 
 def declare_exchange(permit: Permit, vhost: Vhost, name: str, kind: str, arguments: Table) -> None:

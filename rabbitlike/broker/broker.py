@@ -6,7 +6,7 @@ No sockets, no loop, no disk of its own. Everything in it happens on one thread,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from secrets import token_urlsafe
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from rabbitlike.broker.commits import Commits
 from rabbitlike.broker.counters import Churn, Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.limits import Usage, VhostLimits
+from rabbitlike.broker.message import Message
 from rabbitlike.broker.parameters import Parameter, Parameters
 from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
 from rabbitlike.broker.queues.arguments import QueueSettings, queue_type_named
@@ -135,6 +136,8 @@ class Broker:
         self.churn = Churn()
         #: Messages that queues gave up, by the reason: without and with an exchange to dead-letter to.
         self.deaths: dict[Reason, list[int]] = {reason: [0, 0] for reason in Reason}
+        #: Who hears of every death, at once and within the turn: they must only take note of it.
+        self.mourners: list[Callable[[Queue, Message, Reason], None]] = []
         #: Requesters of direct replies, by the name that replies are published to.
         self.replies: dict[str, Requester] = {}
         self.vhosts: dict[str, Vhost] = {}

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 
 from rabbitlike.broker.queues.arguments import QueueSettings, read_settings
 from rabbitlike.broker.terms import Json, pairs, term
@@ -36,6 +37,20 @@ def _is_int(value: Json) -> bool:
 
 def _string(value: Json) -> bool:
     return isinstance(value, str)
+
+
+def _boolean(value: Json) -> bool:
+    return isinstance(value, bool)
+
+
+def _web_address(value: Json) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        address = urlsplit(value)
+        return address.scheme in ("http", "https") and bool(address.hostname) and (address.port or 1) > 0
+    except ValueError:
+        return False
 
 
 def _at_least(least: int, most: int | None = None) -> Check:
@@ -79,9 +94,11 @@ KEYS: Final[Mapping[str, Key]] = {
     "alternate-exchange": Key(_string, "is not a valid alternate exchange name"),
     "consumer-disconnected-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer disconnected timeout"),
     "consumer-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer timeout"),
+    "dead-letter-auto": Key(_boolean, "is not a valid dead-letter-auto value. Must be true or false"),
     "dead-letter-exchange": Key(_string, "is not a valid dead letter exchange name"),
     "dead-letter-routing-key": Key(_string, "is not a valid dead letter routing key"),
     "dead-letter-strategy": Key(_one_of("at-most-once", "at-least-once"), "is not a valid dead letter strategy"),
+    "dead-letter-webhook": Key(_web_address, "is not a valid webhook URL"),
     "delayed-retry-max": Key(
         _at_least(1), "is not a valid delayed retry maximum delay. Must be a positive integer", operator=True
     ),
@@ -94,6 +111,7 @@ KEYS: Final[Mapping[str, Key]] = {
         operator=True,
     ),
     "delivery-limit": Key(_is_int, "is not a valid delivery limit", operator=True),
+    "dlq-webhook": Key(_web_address, "is not a valid webhook URL"),
     "expires": Key(_at_least(1), "is not a valid queue expiry", operator=True),
     "federation-upstream": Key(_string, "is not a valid federation upstream"),
     "federation-upstream-pattern": Key(_string, "is not a valid federation upstream pattern"),
@@ -239,8 +257,13 @@ def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType
         # parity: quorum queues take the policy's overflow over the argument's
         if isinstance(word, str) and (f"x-{key}" not in arguments or (key == "overflow" and queue_type == "quorum")):
             joined[f"x-{key}"] = word
+    auto = definition.get("dead-letter-auto")
+    if isinstance(auto, bool) and "x-dead-letter-auto" not in arguments:
+        joined["x-dead-letter-auto"] = auto
     limit = definition.get("delivery-limit")
     if isinstance(limit, int):
         argument = arguments.get("x-delivery-limit")
         joined["x-delivery-limit"] = min(lower_limit(limit, argument) if isinstance(argument, int) else limit, LARGEST)
-    return read_settings(joined, queue_type)
+    settings = read_settings(joined, queue_type)
+    webhook = definition.get("dead-letter-webhook", definition.get("dlq-webhook"))
+    return replace(settings, dead_letter_webhook=webhook) if isinstance(webhook, str) else settings

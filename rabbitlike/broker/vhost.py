@@ -271,6 +271,14 @@ class Vhost:
         self.broker.churn.queues_created += 1
         return queue
 
+    def add_dead_letter_queue(self, name: str) -> Queue:
+        """The queue that another keeps for its dead letters. No client asked for it: limits and reserved names do not
+        count."""
+        queue = self._add_queue(name, True, False, None, Table(), _PLAIN, self.broker.make_log(_PLAIN, is_durable=True))
+        self.broker.topology.add_queue(queue)
+        self.broker.churn.queues_created += 1
+        return queue
+
     def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int, *, is_paused: bool) -> None:
         """A durable queue from before the restart, as it was; its messages are recovered by its log's number."""
         settings = _PLAIN

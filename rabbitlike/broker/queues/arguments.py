@@ -44,6 +44,10 @@ class QueueSettings:
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
     dead_letter_strategy: DeadLetterStrategy = "at-most-once"
+    #: Without an exchange, dead letters go to a queue that is kept for them.
+    dead_letter_auto: bool = False
+    #: Who is told of deaths: only a policy says so, for whoever may declare queues may not send the broker anywhere.
+    dead_letter_webhook: str | None = None
     levels: int = DEFAULT_LEVELS
     default_priority: int = 0
     single_active_consumer: bool = False
@@ -147,6 +151,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-message-ttl": _duration,
     "x-dead-letter-exchange": _string,
     "x-dead-letter-routing-key": _dead_letter_routing_key,
+    "x-dead-letter-auto": _boolean,
     "x-dead-letter-strategy": _one_of(("at-most-once", "at-least-once"), "invalid_dlx_strategy"),
     "x-max-length": _not_negative,
     "x-max-length-bytes": _not_negative,
@@ -205,6 +210,8 @@ _TAKEN: Final[Mapping[QueueType, tuple[str, ...]]] = {
         "x-queue-leader-locator",
     ),
 }
+# Arguments of ours that every type takes.
+_OURS: Final = ("x-dead-letter-auto",)
 _STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
 _TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
 
@@ -318,7 +325,7 @@ def check_equivalent(
         raise _inequivalent("durable", place, _flag(durable), _flag(queue.durable))
     if auto_delete != queue.auto_delete:
         raise _inequivalent("auto_delete", place, _flag(auto_delete), _flag(queue.auto_delete))
-    for key in _TAKEN[queue_type or queue.settings.queue_type]:
+    for key in (*_TAKEN[queue_type or queue.settings.queue_type], *_OURS):
         _check_same(key, place, arguments, queue.arguments)
 
 
@@ -423,6 +430,7 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         dead_letter_exchange=_optional_string(arguments, "x-dead-letter-exchange"),
         dead_letter_routing_key=_optional_string(arguments, "x-dead-letter-routing-key"),
         dead_letter_strategy="at-least-once" if at_least_once else "at-most-once",
+        dead_letter_auto=arguments.get("x-dead-letter-auto") is True,
         levels=DEFAULT_LEVELS if highest is None else highest + 1,
         default_priority=QUORUM_DEFAULT_PRIORITY if quorum else 0,
         single_active_consumer=arguments.get("x-single-active-consumer") is True,

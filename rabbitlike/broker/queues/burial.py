@@ -1,4 +1,4 @@
-"""What becomes of a message that a queue gives up: to the dead-letter exchange, or nowhere.
+"""What becomes of a message that a queue gives up: to the dead-letter exchange, to the queue kept for it, or nowhere.
 
 The letter goes out later in the same turn, never inside the pump or publish that killed the message: a chain of full
 queues that dead-letter into each other must not recurse. parity: no exchange, no route or a cycle means that the
@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.message import Message, exchange_of, make_address, routing_key_of
-from rabbitlike.broker.queues.dead_letter import Reason, in_cycle, original_keys
+from rabbitlike.broker.queues.dead_letter import Attempt, Reason, in_cycle, original_keys
 from rabbitlike.broker.queues.dead_letter import bury as write_death
+from rabbitlike.broker.queues.dead_letter_queue import keeps_letters, own_queue
 from rabbitlike.broker.router import route
 from rabbitlike.protocol.properties import Properties
 
@@ -20,10 +21,18 @@ if TYPE_CHECKING:
 
 def bury(queue: "Queue", message: Message, reason: Reason) -> None:
     """``message`` is out of ``queue`` already."""
-    has_exchange = queue.settings.dead_letter_exchange is not None
-    queue.vhost.broker.deaths[reason][has_exchange] += 1
+    broker = queue.vhost.broker
+    settings = queue.settings
+    has_exchange = settings.dead_letter_exchange is not None
+    is_kept = not has_exchange and settings.dead_letter_auto and keeps_letters(queue)
+    broker.deaths[reason][has_exchange or is_kept] += 1
     if has_exchange:
         queue.turn.later(partial(_send_letter, queue, message, reason))
+    elif is_kept:
+        queue.turn.later(partial(_keep_letter, queue, message, reason))
+    if broker.mourners:
+        for mourner in broker.mourners:
+            mourner(queue, message, reason)
 
 
 def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
@@ -50,6 +59,28 @@ def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
     address = make_address(name, keys[0])
     for target in route(exchange, keys, letter, vhost.exchanges):
         if not in_cycle(letter, target.name):
-            target.enqueue(
-                Message(address, letter.raw, message.body, message.persistent, message.priority, queue.turn.now_ms)
-            )
+            _enqueue(target, address, letter, message)
+
+
+def _keep_letter(queue: "Queue", message: Message, reason: Reason) -> None:
+    """To the queue's own dead-letter queue, which is declared in the same commit if need be."""
+    if queue.deleted:
+        return
+    target = own_queue(queue)
+    properties = Properties(message.properties)
+    now_ms = queue.turn.now_ms
+    letter = write_death(
+        properties,
+        queue=queue.name,
+        exchange=exchange_of(message.address),
+        routing_keys=original_keys(routing_key_of(message.address), properties),
+        reason=reason,
+        now_ms=now_ms,
+        attempt=Attempt(message.attempts, message.published_at_ms, now_ms, message.position),
+    )
+    if not in_cycle(letter, target.name):
+        _enqueue(target, make_address("", target.name), letter, message)
+
+
+def _enqueue(target: "Queue", address: bytes, letter: Properties, message: Message) -> None:
+    target.enqueue(Message(address, letter.raw, message.body, message.persistent, message.priority, target.turn.now_ms))

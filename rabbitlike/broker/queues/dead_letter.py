@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from operator import itemgetter
-from typing import Final
+from typing import ClassVar, Final
 
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Array, Table, Timestamp, Value
@@ -51,6 +51,24 @@ class Death:
         return table
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a queue that keeps its own dead letters says of the one it gives up, beside x-death."""
+
+    retries: int
+    published_at_ms: int
+    ended_at_ms: int
+    position: int
+
+    HEADERS: ClassVar = ("x-retry-count", "x-first-attempt", "x-last-attempt", "x-original-position")
+
+    def write(self, headers: Table) -> None:
+        headers.put("x-retry-count", self.retries, "l")
+        headers["x-first-attempt"] = Timestamp(self.published_at_ms // 1000)
+        headers["x-last-attempt"] = Timestamp(self.ended_at_ms // 1000)
+        headers.put("x-original-position", self.position, "l")
+
+
 def bury(
     properties: Properties,
     *,
@@ -61,6 +79,7 @@ def bury(
     now_ms: int,
     count: int = 1,
     keep_cc: bool = True,
+    attempt: Attempt | None = None,
 ) -> Properties:
     """The properties of a message as it leaves `queue` for the dead letter exchange.
 
@@ -80,6 +99,8 @@ def bury(
             del deaths[at]
             break
     headers[_X_DEATH] = Array([entry.to_table() for entry in (death, *deaths)])
+    if attempt is not None:
+        attempt.write(headers)
     if not keep_cc:
         headers.pop("CC", None)
     # Without an expiration it cannot expire a second time in the queue it goes to.
