@@ -8,7 +8,10 @@ bitmap.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+#: From this level on, the batches of a level are in no order: their positions may interleave.
+UNORDERED_LEVELS: Final = 1 << 32
 
 
 class StorageError(Exception):
@@ -24,7 +27,7 @@ class Record:
     """A durable thing that is not a message: kind, name and value, opaque to the store but for the name.
 
     ``kind`` is one of vhost, user, permission, topic_permission, exchange, queue, binding, policy, operator_policy,
-    parameter, global_parameter, limit. ``key`` is unique within its kind. ``value`` is JSON.
+    parameter, global_parameter, limit, delays. ``key`` is unique within its kind. ``value`` is JSON.
     """
 
     kind: str

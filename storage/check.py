@@ -5,7 +5,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rabbitlike.storage.api import Batch, StorageError
+from rabbitlike.storage.api import UNORDERED_LEVELS, Batch, StorageError
 from rabbitlike.storage.database import FILE_NAME, Lock, connect_to_read, refuse_foreign, remove_traces, version_of
 from rabbitlike.storage.errors import explain
 from rabbitlike.storage.pages import is_whole
@@ -79,7 +79,7 @@ def _examine_batches(connection: sqlite3.Connection, report: Report) -> None:
         if fault := faults_of(batch):
             report.problems.append(f"batch {batch.batch_id} of queue {batch.queue_id} {fault}")
         if last is not None and (last.queue_id, last.level) == (batch.queue_id, batch.level):
-            if batch.first_position <= last.last_position:
+            if batch.first_position <= last.last_position and batch.level < UNORDERED_LEVELS:
                 report.problems.append(
                     f"batches {last.batch_id} and {batch.batch_id} of queue {batch.queue_id} overlap at position "
                     f"{batch.first_position}"

@@ -24,7 +24,7 @@ from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.terms import Json
-from rabbitlike.broker.topology import Topology, restore
+from rabbitlike.broker.topology import Topology, delays_of, restore
 from rabbitlike.broker.turn import Turn
 from rabbitlike.broker.users import ALGORITHMS, User, Users, checked_limits
 from rabbitlike.broker.vhost import Vhost
@@ -184,9 +184,14 @@ class Broker:
                     queue.paging.recover(
                         queue.log, batches.pop(number, []), marks.get(number, (1, 0)), attempts.get(number, [])
                     )
+        delays = delays_of(recovered.records)
+        for name, (number, exchanges) in delays.items():
+            self.give_queue_id(number)
+            self.vhosts[name].delays.recover(number, exchanges, batches.pop(number, []), marks.get(number, (1, 0)))
         for queue_id in batches:
             log.error("recovery: messages of queue %d, which is not known, are dropped", queue_id)
         known = {queue.log.queue_id for vhost in self.vhosts.values() for queue in vhost.queues.values() if queue.log}
+        known.update(number for number, _ in delays.values())
         for queue_id in (batches.keys() | marks.keys()) - known:
             # Mostly queues that were not durable and had outgrown memory: their numbers will be given again.
             if self.journal is not None:
@@ -196,10 +201,15 @@ class Broker:
         """The durable side of a new queue; None when nothing outlives the process."""
         if self.journal is None:
             return None
+        queue_id = self.give_queue_id(queue_id)
+        return Log(queue_id, self.journal, settings.levels, settings.default_priority, is_durable=is_durable)
+
+    def give_queue_id(self, queue_id: int | None = None) -> int:
+        """The number under which a queue's messages are stored; or take note of one that was given before."""
         if queue_id is None:
             queue_id = self._last_queue_id + 1
         self._last_queue_id = max(self._last_queue_id, queue_id)
-        return Log(queue_id, self.journal, settings.levels, settings.default_priority, is_durable=is_durable)
+        return queue_id
 
     def committed(self, number: int) -> None:
         """The store has commit ``number``: whoever waited for it hears so."""

@@ -11,6 +11,7 @@ from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.delay_log import DelayBatch
     from rabbitlike.broker.queues.log import StoredBatch
 
 DELIVERY_COUNT = "x-delivery-count"
@@ -56,7 +57,7 @@ class Message:
         self.state = READY
         self.logged = UNLOGGED
         #: The batch it is stored in and its place there, once it is written.
-        self.batch: StoredBatch | None = None
+        self.batch: StoredBatch | DelayBatch | None = None
         self.index = 0
 
 

@@ -18,6 +18,8 @@ cdef class Publication:
     cdef readonly int priority
     cdef readonly int64_t expiration_ms
     cdef readonly bint mandatory
+    cdef readonly int64_t due_ms
+    cdef readonly object delays
 
     @cython.locals(queue=Queue, message=Message, accepted=bint)
     cpdef bint deposit(self, int64_t now_ms) except -1

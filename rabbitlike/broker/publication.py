@@ -13,6 +13,7 @@ from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.delays import Delays
     from rabbitlike.broker.users import User
 
 
@@ -22,6 +23,8 @@ class Publication:
     __slots__ = (
         "address",
         "body",
+        "delays",
+        "due_ms",
         "exchange",
         "expiration_ms",
         "mandatory",
@@ -52,9 +55,21 @@ class Publication:
         #: -1: it does not expire by itself.
         self.expiration_ms = expiration_ms
         self.mandatory = mandatory
+        #: When it is to be routed, and who holds it until then; 0: it is routed already.
+        self.due_ms = 0
+        self.delays: Delays | None = None
+
+    def delay(self, due_ms: int, delays: "Delays") -> None:
+        """It is to be routed later; the queues known now do not matter."""
+        self.due_ms = due_ms
+        self.delays = delays
+        self.queues = []
 
     def deposit(self, now_ms: int) -> bool:
         """Give it to its queues. False: one of them refused it."""
+        if self.delays is not None:
+            self.delays.add(self.address, self.properties, self.body, self.persistent, self.priority, self.due_ms)
+            return True
         accepted = True
         for queue in self.queues:
             if queue.deleted:

@@ -16,7 +16,7 @@ from rabbitlike.protocol import tables
 from rabbitlike.storage.api import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.broker import Broker
@@ -40,6 +40,7 @@ GLOBAL_PARAMETER: Final = "global_parameter"
 EXCHANGE: Final = "exchange"
 QUEUE: Final = "queue"
 BINDING: Final = "binding"
+DELAYS: Final = "delays"
 
 
 class Topology:
@@ -105,6 +106,13 @@ class Topology:
 
     def remove_policy(self, policy: Policy) -> None:
         self._erase(policy.kind, _key(policy.vhost, policy.name))
+
+    def set_delays(self, vhost: str, queue_id: int, exchanges: Sequence[str]) -> None:
+        """Under which number the delayed messages of a vhost are stored, and what the numbers in their levels mean."""
+        self._write(DELAYS, _key(vhost), {"id": queue_id, "exchanges": exchanges})
+
+    def remove_delays(self, vhost: str) -> None:
+        self._erase(DELAYS, _key(vhost))
 
     def add_exchange(self, exchange: Exchange) -> None:
         if exchange.durable:
@@ -200,6 +208,16 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
         home = broker.vhosts[vhost]
         target = home.exchange(destination) if kind == "exchange" else home.queue(destination)
         home.bind(source, target, routing_key, _table(arguments))
+
+
+def delays_of(records: Iterable[Record]) -> dict[str, tuple[int, list[str]]]:
+    """What `set_delays` wrote, by vhost."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    for record in records:
+        if record.kind == DELAYS:
+            (vhost,), value = json.loads(record.key), json.loads(record.value)
+            found[vhost] = (value["id"], value["exchanges"])
+    return found
 
 
 def _restore_accounts(broker: Broker, found: dict[str, list[tuple[list[str], dict[str, Any]]]]) -> None:

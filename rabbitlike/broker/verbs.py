@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.copies import take_copies
+from rabbitlike.broker.delay_times import is_timed, read_due
 from rabbitlike.broker.message import Message, make_address, with_delivery_count
 from rabbitlike.broker.publication import Publication, check_user_id
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
@@ -51,6 +52,7 @@ def publish(
             f"message size {len(body)} is larger than configured max size {broker.settings.max_message_size}"
         )
     expiration_ms = properties.expiration_ms
+    given = properties
     keys, properties = take_copies(routing_key, properties)
     if not broker.settings.trust_client_x_death:
         properties = forget_client_deaths(properties)
@@ -65,6 +67,15 @@ def publish(
         if requester is not None:
             requester.deliver(address, properties.raw, body)
         return Published(requester is not None, True, False)
+    if is_timed(given):
+        due_ms, later = read_due(given, now_ms)
+        if due_ms and vhost.route(exchange, keys, properties):
+            later = later if broker.settings.trust_client_x_death else forget_client_deaths(later)
+            vhost.counters.publish += 1
+            exchange.counters.publish_in += 1
+            publication = Publication(exchange.counters, [], address, later, body, expiration_ms, True)
+            publication.delay(due_ms, vhost.delays)
+            return Published(True, publication.deposit(now_ms), later.persistent)
     seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
     queues = vhost.route(exchange, keys, properties, seen)
     _count_publish(exchange.counters, vhost.counters, len(queues))

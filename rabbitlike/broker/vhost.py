@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rabbitlike.broker import router
 from rabbitlike.broker.bindings import Binding
 from rabbitlike.broker.counters import Counters, Timing
+from rabbitlike.broker.delays import Delays
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
@@ -65,6 +66,7 @@ class Vhost:
         "broker",
         "counters",
         "default_queue_type",
+        "delays",
         "description",
         "exchanges",
         "generation",
@@ -102,6 +104,7 @@ class Vhost:
         self.is_traced = False
         self.limits: Limits = NO_LIMITS
         self.policies = Policies(self)
+        self.delays = Delays(self)
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(name, self.queues)}
         for exchange, kind, internal in PREDECLARED:
@@ -355,6 +358,7 @@ class Vhost:
 
     def clear(self) -> None:
         """The vhost is being deleted: nothing of it stays, here or in the store."""
+        self.delays.delete()
         for queue in list(self.queues.values()):
             self.delete_queue(queue)
         topology = self.broker.topology

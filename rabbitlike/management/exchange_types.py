@@ -12,6 +12,7 @@ _DESCRIPTIONS: Final = {
     "headers": "AMQP headers exchange, as per the AMQP specification",
     "topic": "AMQP topic exchange, as per the AMQP specification",
     "x-consistent-hash": "Consistent Hashing Exchange",
+    "x-delayed-message": "Delayed Message Exchange.",
     "x-modulus-hash": "Modulus Hashing Exchange",
     "x-random": "AMQP Random Exchange",
     "x-recent-history": "Recent History Exchange",

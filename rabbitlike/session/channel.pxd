@@ -72,6 +72,9 @@ cdef class Channel(Content):
     cdef Target _find_target(self)
     @cython.locals(properties=Properties, publication=Publication)
     cdef object _publish_carefully(self, Target target, bytes body)
+    cdef object _publish_checked(self, Publication publication, bint stored)
+    @cython.locals(properties=Properties, publication=Publication, due_ms=int64_t, mandatory=bint)
+    cdef bint _delay(self, Target target, list keys, Properties given, bytes body, int64_t expiration_ms) except -1
     cpdef bint deposit(self, Publication publication) except -1
     cdef object _return(self, bytes address, bytes properties, bytes body)
     @cython.locals(before=int64_t)

@@ -13,6 +13,7 @@ from pamqp import base, commands
 
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
+from rabbitlike.broker.delay_times import DELAY_KEY, DELIVER_AT_KEY, is_timed, read_due
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
@@ -234,7 +235,12 @@ class Channel(Content):
         if flags & HEADERS == 0:
             return False
         # BCC ends in CC.
-        return properties.mentions(b"CC") or (self._forgets_deaths and properties.mentions(b"x-death"))
+        return (
+            properties.mentions(b"CC")
+            or properties.mentions(DELAY_KEY)
+            or properties.mentions(DELIVER_AT_KEY)
+            or (self._forgets_deaths and properties.mentions(b"x-death"))
+        )
 
     def _find_target(self) -> Target:
         """Look up exchange and queues for the address at hand, with every check that depends on it alone."""
@@ -273,6 +279,7 @@ class Channel(Content):
                 raise precondition_failed("fast reply consumer does not exist")
             properties = properties.replace(reply_to=self.reply_consumer.name)
         expiration_ms = properties.expiration_ms
+        given = properties
         keys, properties = take_copies(target.routing_key, properties)
         if self._forgets_deaths:
             properties = forget_client_deaths(properties)
@@ -281,6 +288,8 @@ class Channel(Content):
         check_user_id(properties, self.connection.user)
         if target.is_reply:
             self._reply(target, properties, body)
+            return
+        if is_timed(properties) and self._delay(target, keys, given, body, expiration_ms):
             return
         if target.is_plain and len(keys) == 1:
             queues = target.queues
@@ -298,19 +307,40 @@ class Channel(Content):
             expiration_ms,
             self.bits & MANDATORY != 0,
         )
+        self._publish_checked(publication, properties.persistent and is_stored(queues))
+
+    def _publish_checked(self, publication: Publication, stored: bool) -> None:
         if self.transaction is not None:
             self.transaction.publications.append(publication)
             if self.turn.alarmed:
                 self.connection.block()
         else:
             number = 0
-            if properties.persistent and self.journal is not None and is_stored(queues):
+            if stored and self.journal is not None:
                 number = self.journal.number
             self._published(self.deposit(publication), number)
+
+    def _delay(self, target: Target, keys: list[str], given: Properties, body: bytes, expiration_ms: int) -> bool:
+        """Publish later, if the headers say so. ``given`` still has its BCC, which is read again then."""
+        due_ms, properties = read_due(given, self.turn.now_ms)
+        if due_ms == 0:
+            return False
+        mandatory = self.bits & MANDATORY != 0
+        if mandatory and not self.vhost.route(target.exchange, keys, properties):
+            return False  # returned at once, as it is
+        if self._forgets_deaths:
+            properties = forget_client_deaths(properties)
+        publication = Publication(target.counters, [], self.address, properties, body, expiration_ms, mandatory)
+        publication.delay(due_ms, self.vhost.delays)
+        self._publish_checked(publication, properties.persistent)
+        return True
 
     def deposit(self, publication: Publication) -> bool:
         """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
         accepted = publication.deposit(self.turn.now_ms)
+        if publication.due_ms:
+            self._count(publication.exchange, 0)
+            return accepted
         self._count(publication.exchange, len(publication.queues))
         if not publication.queues:
             self._on_unroutable(publication.address, publication.properties, publication.body, publication.mandatory)

@@ -34,7 +34,6 @@ class Transaction:
     def is_stored(self) -> bool:
         """Does any of it concern what is durable?"""
         return any(
-            publication.persistent and queue.durable
+            publication.persistent and (publication.due_ms or any(queue.durable for queue in publication.queues))
             for publication in self.publications
-            for queue in publication.queues
         ) or any(delivery.message.persistent and delivery.queue.durable for delivery, _ in self.settles)

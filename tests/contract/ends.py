@@ -27,9 +27,10 @@ def make_queue(name: str) -> Queue:
 def make_exchange(
     kind: str, name: str = "x", arguments: dict[str, Value] | None = None, *, auto_delete: bool = False
 ) -> Exchange:
-    exchange = KINDS[kind](
-        name, "/", durable=False, auto_delete=auto_delete, internal=False, arguments=Table(arguments or {})
-    )
+    given = Table(arguments or {})
+    if kind == "x-delayed-message":
+        given["x-delayed-type"] = "direct"
+    exchange = KINDS[kind](name, "/", durable=False, auto_delete=auto_delete, internal=False, arguments=given)
     exchange.check_arguments()
     return exchange
 

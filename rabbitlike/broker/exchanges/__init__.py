@@ -4,6 +4,7 @@ from typing import Final
 
 from rabbitlike.broker.exchanges.consistent_hash import ConsistentHashExchange
 from rabbitlike.broker.exchanges.default import DefaultExchange
+from rabbitlike.broker.exchanges.delayed_message import DelayedMessageExchange
 from rabbitlike.broker.exchanges.direct import DirectExchange
 from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.exchanges.fanout import FanoutExchange
@@ -27,5 +28,8 @@ KINDS: Final[dict[str, type[Exchange]]] = {
         RecentHistoryExchange,
     )
 }
+# It can route like any of these.
+DelayedMessageExchange.inner_kinds = KINDS.copy()
+KINDS[DelayedMessageExchange.kind] = DelayedMessageExchange
 
 __all__ = ["KINDS", "DefaultExchange", "Exchange"]

@@ -1,0 +1,96 @@
+"""Where delayed messages come from and go to: how many wait for each exchange, and routes remembered per address.
+
+An exchange has a number, which is part of where its messages are on disk, so that a restart can tell how many wait for
+which exchange without reading them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.broker.message import exchange_of, routing_key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rabbitlike.broker.queues.queue import Queue
+
+#: Addresses whose ways are remembered.
+WAYS_KEPT: Final = 4096
+#: Exchanges beyond this many take over the numbers of those without a message.
+SOURCES_KEPT: Final = 64
+
+
+class Source:
+    """An exchange with delayed messages."""
+
+    __slots__ = ("count", "name", "number")
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.number = number
+        #: How many wait for it.
+        self.count = 0
+
+
+class Way:
+    """Where messages of one address go, remembered while topology stands."""
+
+    __slots__ = ("generation", "queues", "routing_key", "source")
+
+    def __init__(self, source: Source, routing_key: str) -> None:
+        self.source = source
+        self.routing_key = routing_key
+        self.generation = -1
+        #: None: each message must be asked.
+        self.queues: list[Queue] | None = None
+
+
+class Ways:
+    """All ways and sources of one vhost's delays. `renamed` hears when the names by number have changed."""
+
+    __slots__ = ("_renamed", "_ways", "by_name", "by_number")
+
+    def __init__(self, renamed: Callable[[], None]) -> None:
+        self._renamed = renamed
+        self._ways: dict[bytes, Way] = {}
+        self.by_name: dict[str, Source] = {}
+        self.by_number: list[Source] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [source.name for source in self.by_number]
+
+    def recover(self, names: Sequence[str]) -> None:
+        for number, name in enumerate(names):
+            source = self.by_name[name] = Source(name, number)
+            self.by_number.append(source)
+
+    def of(self, address: bytes) -> Way:
+        way = self._ways.get(address)
+        if way is None:
+            if len(self._ways) >= WAYS_KEPT:
+                self._ways.clear()
+            way = Way(self._source(exchange_of(address)), routing_key_of(address))
+            self._ways[address] = way
+        return way
+
+    def _source(self, name: str) -> Source:
+        source = self.by_name.get(name)
+        if source is None:
+            source = self._reuse(name) if len(self.by_number) >= SOURCES_KEPT else None
+            if source is None:
+                source = Source(name, len(self.by_number))
+                self.by_number.append(source)
+            self.by_name[name] = source
+            self._renamed()
+        return source
+
+    def _reuse(self, name: str) -> Source | None:
+        for idle in self.by_number:
+            if idle.count == 0:
+                del self.by_name[idle.name]
+                self._ways.clear()
+                source = self.by_number[idle.number] = Source(name, idle.number)
+                return source
+        return None

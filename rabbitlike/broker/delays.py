@@ -1,0 +1,476 @@
+"""Messages of a vhost that are to be routed later: `x-delay` and `x-deliver-at` on any exchange.
+
+Those due soon stand in line, in order of due time and then of publishing. The others are on disk only, in buckets of
+time that are read back, a batch at a time, shortly before they are due; so memory does not grow with what is pending.
+When due, a message is routed by the exchange it was published to, as if published then; it leaves here and enters its
+queues in one turn, so in one commit. Transient messages are in memory only. There is one timer.
+"""
+
+from __future__ import annotations
+
+import logging
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.broker.copies import take_copies
+from rabbitlike.broker.delay_log import Bucket, DelayBatch, DelayLog, level_for
+from rabbitlike.broker.delay_ways import Ways
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.record import unpack
+from rabbitlike.broker.router import cacheable
+from rabbitlike.broker.states import GONE, LOGGED, READY
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.storage.api import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.clock import Timer
+    from rabbitlike.storage.api import Batch
+
+log = logging.getLogger(__name__)
+
+#: The last moment at which what was let wait for room in memory is read.
+SOON_MS: Final = 200
+#: What was written just now stays in memory if it is to be in line within so long, and there is room.
+KEEP_MS: Final = 30_000
+#: Small batches of buckets that open later than that are merged: the others are soon gone.
+MERGE_MS: Final = 60_000
+#: A wide bucket with more octets than that is spread over narrower ones before its messages come in line.
+SPREAD_BYTES: Final = 1 << 20
+#: Room for what is in memory of a vhost's delays, in windows of a queue.
+WINDOWS: Final = 4
+#: Messages that go out in one turn.
+STRIDE: Final = 1000
+#: The timer sleeps no longer than that, or a part of what it is told: the machine's clock may be set meanwhile.
+SLEEP_MS: Final = 60_000
+SLEEP_PART: Final = 16
+NEVER: Final = 1 << 62
+
+
+class Delays:
+    """The delays of one vhost."""
+
+    __slots__ = (
+        "_crowded",
+        "_line",
+        "_log",
+        "_next_position",
+        "_opening",
+        "_sweep_at",
+        "_timer",
+        "_turn",
+        "_unread",
+        "_vhost",
+        "_wakes_at_ms",
+        "_window",
+        "buckets",
+        "cancelled",
+        "delivered",
+        "dropped",
+        "pending",
+        "transient",
+        "ways",
+    )
+
+    def __init__(self, vhost: Vhost) -> None:
+        self._vhost = vhost
+        self._turn = vhost.broker.turn
+        self._window = WINDOWS * vhost.broker.settings.queue_window
+        self._log: DelayLog | None = None
+        self._next_position = 1
+        #: How many messages wait, and what became of the others since the start.
+        self.pending = 0
+        self.delivered = 0
+        self.cancelled = 0
+        self.dropped = 0
+        #: Due time, position and message of those due soon and all transient ones; a heap. Some may be gone.
+        self._line: list[tuple[int, int, Message]] = []
+        self.transient: dict[int, Message] = {}
+        #: What is stored, by level.
+        self.buckets: dict[int, Bucket] = {}
+        #: Buckets that are not open, by when they are to be; a heap.
+        self._opening: list[tuple[int, int]] = []
+        #: Batches of open buckets that are not in line, by what they may hold first; a heap.
+        self._unread: list[tuple[int, int, int, DelayBatch]] = []
+        self._crowded: dict[Bucket, None] = {}
+        self._sweep_at = 64
+        self.ways = Ways(self._record)
+        self._timer: Timer | None = None
+        self._wakes_at_ms = NEVER
+
+    # Coming and going
+
+    def add(self, address: bytes, properties: bytes, body: bytes, persistent: bool, priority: int, due_ms: int) -> None:
+        """Hold a message until then. One that is to outlive the process is safe with the commit of this turn."""
+        now_ms = self._turn.now_ms
+        message = Message(address, properties, body, persistent, priority, now_ms)
+        message.position = self._next_position
+        # Here it is when the message is due; what it says of its own expiration counts from then on.
+        message.expires_at_ms = due_ms
+        self._next_position += 1
+        self.pending += 1
+        source = self.ways.of(address).source
+        source.count += 1
+        if persistent and self._make_log() is not None:
+            assert self._log is not None
+            if due_ms <= self._log.mark_ms:
+                self._lower_mark(due_ms - 1)
+            self._store(self._log, source.number, message, now_ms)
+        else:
+            self.transient[message.position] = message
+            heappush(self._line, (due_ms, message.position, message))
+        self._arm(now_ms)
+
+    def cancel(self, message: Message) -> bool:
+        """Forget a message that was found in this turn. False: it is gone already."""
+        if message.state != READY:
+            return False
+        self._end(message)
+        self.cancelled += 1
+        return True
+
+    def count_of(self, exchange: str) -> int:
+        """How many wait for this exchange."""
+        source = self.ways.by_name.get(exchange)
+        return 0 if source is None else source.count
+
+    def next_due_ms(self) -> int | None:
+        """When the next message is due, as far as it is known without reading."""
+        while self._line and self._line[0][2].state != READY:
+            heappop(self._line)
+        times = [self._line[0][0]] if self._line else []
+        for bucket in self.buckets.values():
+            if not bucket.is_open:
+                times += [batch.due_ms for batch in bucket.batches.values()]
+                times += [message.expires_at_ms for message in bucket.fresh if message.state == READY]
+        times += [entry[0] for entry in self._unread if entry[3].live]
+        return min(times, default=None)
+
+    @property
+    def held_bytes(self) -> int:
+        """What stored messages take in memory, roughly."""
+        return 0 if self._log is None else self._log.held_bytes
+
+    def delete(self) -> None:
+        """The vhost is being deleted."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._line.clear()
+        self._opening.clear()
+        self._unread.clear()
+        self._crowded.clear()
+        self.buckets.clear()
+        self.transient.clear()
+        self.pending = 0
+        if self._log is not None:
+            self._log.delete()
+            self._vhost.broker.topology.remove_delays(self._vhost.name)
+            self._log = None
+
+    def _store(self, stored: DelayLog, source: int, message: Message, now_ms: int) -> None:
+        level = level_for(source, message.expires_at_ms, now_ms)
+        bucket = self.buckets.get(level)
+        if bucket is None:
+            bucket = self._make_bucket(level, now_ms)
+        stored.add(bucket, message)
+        if bucket.is_open:
+            heappush(self._line, (message.expires_at_ms, message.position, message))
+
+    def _end(self, message: Message) -> None:
+        message.state = GONE
+        message.body = b""  # whoever still holds the object need not hold its octets
+        self.pending -= 1
+        self.ways.of(message.address).source.count -= 1
+        if message.logged == LOGGED:
+            assert self._log is not None
+            self._log.settle(message)
+        else:
+            self.transient.pop(message.position, None)
+
+    def _record(self) -> None:
+        """What the next run must know beside the messages."""
+        if self._log is not None:
+            self._vhost.broker.topology.set_delays(self._vhost.name, self._log.queue_id, self.ways.names)
+
+    # What is stored
+
+    def _make_log(self) -> DelayLog | None:
+        broker = self._vhost.broker
+        if self._log is None and broker.journal is not None:
+            self._log = DelayLog(broker.give_queue_id(), broker.journal, self._on_written)
+            self._record()
+        return self._log
+
+    def recover(self, queue_id: int, names: Sequence[str], batches: Iterable[Batch], mark: tuple[int, int]) -> None:
+        """Take up what the last run left: descriptions only. What is overdue goes out at once, in order."""
+        broker = self._vhost.broker
+        assert broker.journal is not None
+        self._log = DelayLog(queue_id, broker.journal, self._on_written)
+        self._log.next_position, self._log.mark_ms = mark
+        self.ways.recover(names)
+        now_ms = self._turn.now_ms
+        for batch in batches:
+            bucket = self.buckets.get(batch.level) or self._make_bucket(batch.level, now_ms)
+            stored = DelayBatch(self._log, bucket, batch)
+            self._log.next_position = max(self._log.next_position, batch.last_position + 1)
+            if stored.live == 0 or bucket.source >= len(names):
+                self._log.remove(stored)
+                continue
+            bucket.add(stored)
+            self.pending += stored.live
+            self.ways.by_number[bucket.source].count += stored.live
+            if bucket.is_open:
+                heappush(self._unread, (stored.due_ms, stored.first_position, stored.batch_id, stored))
+        self._next_position = self._log.next_position
+        self._arm(now_ms)
+
+    def _make_bucket(self, level: int, now_ms: int) -> Bucket:
+        if len(self.buckets) >= self._sweep_at:
+            for idle in [each for each in self.buckets.values() if each.is_open and each.is_empty]:
+                del self.buckets[idle.level]
+            self._sweep_at = 2 * len(self.buckets) + 64
+        bucket = self.buckets[level] = Bucket(level)
+        if bucket.opens_at_ms <= now_ms:
+            bucket.is_open = True
+        else:
+            heappush(self._opening, (bucket.opens_at_ms, level))
+        return bucket
+
+    def _on_written(self, batches: list[DelayBatch]) -> None:
+        """These are on disk now."""
+        stored = self._log
+        if stored is None:
+            return
+        now_ms = self._turn.now_ms
+        for batch in batches:
+            bucket = batch.bucket
+            if bucket.is_open:
+                continue
+            opens_in_ms = bucket.opens_at_ms - now_ms
+            if opens_in_ms > KEEP_MS or stored.held_bytes > self._window:
+                stored.let_go(batch)
+            if opens_in_ms > MERGE_MS and bucket.crowd():
+                self._crowded[bucket] = None
+        if self._crowded:
+            self._arm(now_ms)
+
+    def read(self, batch: DelayBatch) -> list[Message]:
+        """The messages of a batch that are not gone, from memory or from disk."""
+        stored = self._log
+        if stored is None or batch.live == 0:
+            return []
+        if batch.messages is not None:
+            return [message for message in batch.messages if message.state == READY]
+        try:
+            messages = unpack(self._vhost.broker.store.read(batch.batch_id))
+        except (StorageError, ValueError) as error:
+            log.error(
+                "%d delayed messages in vhost '%s' cannot be read and are passed over (batch %d): %s",
+                batch.live,
+                self._vhost.name,
+                batch.batch_id,
+                error,
+            )
+            # It stays on disk, for whoever can mend it.
+            self._discount(batch, batch.live)
+            batch.bucket.drop(batch)
+            return []
+        kept: list[Message] = []
+        for message in messages:
+            if not batch.is_settled(message.index):
+                message.batch = batch
+                message.logged = LOGGED
+                if message.expires_at_ms > stored.mark_ms:
+                    kept.append(message)
+                else:
+                    # It went out before the last restart.
+                    batch.set_bit(message.index)
+                    self._discount(batch, 1)
+        if batch.live == 0:
+            stored.remove(batch)
+        return kept
+
+    def _discount(self, batch: DelayBatch, count: int) -> None:
+        batch.live -= count
+        self.pending -= count
+        self.ways.by_number[batch.bucket.source].count -= count
+
+    def _lower_mark(self, mark_ms: int) -> None:
+        """The machine's clock was set back: what is gone must be told by bits, lest it come back with the mark."""
+        stored = self._log
+        assert stored is not None
+        while self._unread and self._unread[0][0] <= stored.mark_ms:
+            self._line_up(stored, heappop(self._unread)[3])
+        for bucket in self.buckets.values():
+            for batch in bucket.batches.values():
+                for message in batch.messages or ():
+                    if message.state == GONE:
+                        batch.settle(message.index)
+                if any(batch.settled) and not batch.is_dirty:
+                    batch.is_dirty = True
+                    stored.note_dirty(batch)
+        stored.set_mark(mark_ms)
+
+    # In time
+
+    def _arm(self, now_ms: int) -> None:
+        """See to it that the timer goes off in time for whatever is next."""
+        at_ms = self._line[0][0] if self._line else NEVER
+        if self._opening and self._opening[0][0] < at_ms:
+            at_ms = self._opening[0][0]
+        if self._crowded:
+            at_ms = now_ms
+        elif self._unread:
+            has_room = self._log is not None and self._log.held_bytes < self._window
+            at_ms = now_ms if has_room else min(at_ms, self._unread[0][0] - SOON_MS)
+        if at_ms == NEVER:
+            return
+        if at_ms > now_ms + SLEEP_MS:
+            at_ms = now_ms + max(SLEEP_MS, (at_ms - now_ms) // SLEEP_PART)
+        elif at_ms < now_ms:
+            at_ms = now_ms
+        if at_ms < self._wakes_at_ms:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._wakes_at_ms = at_ms
+            self._timer = self._turn.at(at_ms - now_ms, self._work)
+
+    def _work(self) -> None:
+        """The timer went off: do a little of what is to be done, and come back for the rest."""
+        self._timer = None
+        self._wakes_at_ms = NEVER
+        try:
+            self._do_some(self._turn.now_ms)
+        finally:
+            self._arm(self._turn.now_ms)
+
+    def _do_some(self, now_ms: int) -> None:
+        stored = self._log
+        if stored is not None:
+            while self._opening and self._opening[0][0] <= now_ms:
+                self._open(heappop(self._opening)[1])
+            if self._unread and (stored.held_bytes < self._window or self._unread[0][0] - SOON_MS <= now_ms):
+                self._line_up(stored, heappop(self._unread)[3])
+        self._release(now_ms)
+        if stored is not None and self._crowded:
+            bucket = next(iter(self._crowded))
+            del self._crowded[bucket]
+            self._merge(stored, bucket)
+
+    def _open(self, level: int) -> None:
+        bucket = self.buckets.get(level)
+        if bucket is None or bucket.is_open:
+            return
+        bucket.is_open = True
+        self._crowded.pop(bucket, None)
+        bucket.is_spread = sum([batch.size for batch in bucket.batches.values()]) > SPREAD_BYTES
+        for batch in bucket.batches.values():
+            heappush(self._unread, (batch.due_ms, batch.first_position, batch.batch_id, batch))
+        for message in bucket.fresh:
+            if message.state == READY:
+                heappush(self._line, (message.expires_at_ms, message.position, message))
+
+    def _line_up(self, stored: DelayLog, batch: DelayBatch) -> None:
+        """Bring the messages of a batch in line; or, if theirs is a wide bucket, into narrower ones."""
+        messages = self.read(batch)
+        if batch.live == 0:
+            return
+        now_ms = self._turn.now_ms
+        bucket = batch.bucket
+        if bucket.is_spread and bucket.ends_at_ms > now_ms + KEEP_MS:
+            stored.remove(batch)
+            for message in messages:
+                self._store(stored, bucket.source, message, now_ms)
+            return
+        if batch.messages is None:
+            stored.keep(batch, messages)
+        for message in messages:
+            heappush(self._line, (message.expires_at_ms, message.position, message))
+
+    def _merge(self, stored: DelayLog, bucket: Bucket) -> None:
+        """Make one batch of many small ones."""
+        crowd = bucket.crowd()
+        if bucket.is_open or not crowd:
+            return
+        messages: list[Message] = []
+        for batch in crowd:
+            messages += self.read(batch)
+            if batch.live:
+                stored.remove(batch)
+        messages.sort(key=lambda message: message.position)
+        for message in messages:
+            stored.add(bucket, message)
+
+    def _release(self, now_ms: int) -> None:
+        """Route what is due, in order, and no more than a turn can bear."""
+        line = self._line
+        while self._unread and self._unread[0][3].live == 0:
+            heappop(self._unread)
+        # What is not read yet may come first.
+        barrier_ms, barrier_position = self._unread[0][:2] if self._unread else (NEVER, 0)
+        due: list[Message] = []
+        while line and line[0][0] <= now_ms and len(due) < STRIDE:
+            due_ms, position, message = line[0]
+            if due_ms > barrier_ms or (due_ms == barrier_ms and position > barrier_position):
+                break
+            heappop(line)
+            if message.state == READY:
+                due.append(message)
+        if not due:
+            return
+        self._mark(due, min(barrier_ms, line[0][0] if line else NEVER))
+        for message in due:
+            try:
+                self._route(message, now_ms)
+            except Exception:
+                # It is gone; those behind it must not be.
+                log.exception("a delayed message in vhost '%s' could not be routed", self._vhost.name)
+
+    def _mark(self, due: list[Message], next_due_ms: int) -> None:
+        """All these are gone, says one number; but not of a moment of which more are to come."""
+        stored_due_ms = max((message.expires_at_ms for message in due if message.logged == LOGGED), default=0)
+        if stored_due_ms:
+            assert self._log is not None
+            mark_ms = stored_due_ms if next_due_ms > stored_due_ms else stored_due_ms - 1
+            if mark_ms > self._log.mark_ms:
+                self._log.set_mark(mark_ms)
+
+    def _route(self, message: Message, now_ms: int) -> None:
+        vhost = self._vhost
+        body = message.body
+        way = self.ways.of(message.address)
+        self._end(message)
+        exchange = vhost.exchanges.get(way.source.name)
+        if exchange is None:
+            self._drop()
+            return
+        properties = Properties(message.properties)
+        if way.generation != self._turn.generation:
+            way.generation = self._turn.generation
+            is_plain = cacheable(exchange, vhost.exchanges)
+            way.queues = vhost.route(exchange, (way.routing_key,), properties) if is_plain else None
+        queues = way.queues
+        expiration_ms = properties.expiration_ms
+        if queues is None or properties.mentions(b"CC"):
+            keys, properties = take_copies(way.routing_key, properties)
+            seen = Message(message.address, properties.raw, body, message.persistent, message.priority, now_ms)
+            queues = vhost.route(exchange, keys, properties, seen)
+        exchange.counters.publish_out += len(queues)
+        if not queues:
+            self._drop()
+            return
+        self.delivered += 1
+        raw: bytes = properties.raw
+        for queue in queues:
+            copy = Message(message.address, raw, body, message.persistent, message.priority, now_ms)
+            if expiration_ms >= 0:
+                copy.expires_at_ms = now_ms + expiration_ms
+            queue.enqueue(copy)
+
+    def _drop(self) -> None:
+        """There is no way for a message that was due."""
+        self.dropped += 1
+        self._vhost.counters.drop_unroutable += 1
