@@ -357,8 +357,9 @@ class Delays:
         self._release(now_ms)
         if stored is not None and self._crowded:
             bucket = next(iter(self._crowded))
-            del self._crowded[bucket]
             self._merge(stored, bucket)
+            if not bucket.crowd():
+                del self._crowded[bucket]
 
     def _open(self, level: int) -> None:
         bucket = self.buckets.get(level)
@@ -392,11 +393,8 @@ class Delays:
 
     def _merge(self, stored: DelayLog, bucket: Bucket) -> None:
         """Make one batch of many small ones."""
-        crowd = bucket.crowd()
-        if bucket.is_open or not crowd:
-            return
         messages: list[Message] = []
-        for batch in crowd:
+        for batch in bucket.crowd():
             messages += self.read(batch)
             if batch.live:
                 stored.remove(batch)
