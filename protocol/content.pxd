@@ -24,6 +24,7 @@ cdef class Content:
 
     cdef object on_ack(self, uint64_t delivery_tag, bint multiple)
     cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
+    cdef object on_reject(self, uint64_t delivery_tag, bint requeue)
     cdef object on_address(self)
     cdef object on_properties(self)
     cdef object on_publish(self, bytes body)

@@ -54,6 +54,9 @@ class Content:
     def on_nack(self, delivery_tag: int, multiple: bool, requeue: bool) -> None:
         raise NotImplementedError
 
+    def on_reject(self, delivery_tag: int, requeue: bool) -> None:
+        raise NotImplementedError
+
     def on_address(self) -> None:
         """`address` or `bits` changed: what was remembered of the last publish no longer holds."""
         raise NotImplementedError

@@ -323,6 +323,6 @@ class FrameReader:
         elif index == BASIC_NACK and size >= 13:
             channel.on_nack(octets.get_u64(p, at + 4), (p[at + 12] & 1) != 0, (p[at + 12] & 2) != 0)
         elif index == BASIC_REJECT and size >= 13:
-            channel.on_nack(octets.get_u64(p, at + 4), False, (p[at + 12] & 1) != 0)
+            channel.on_reject(octets.get_u64(p, at + 4), (p[at + 12] & 1) != 0)
         else:
             self.on_method(channel, octets.cut(p, at, at + size))

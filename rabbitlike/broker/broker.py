@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from secrets import token_urlsafe
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
@@ -33,6 +33,10 @@ from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.storage.api import Attempt, Batch, Recovered, Store
 
+if TYPE_CHECKING:
+    from rabbitlike.broker.held import Settled
+    from rabbitlike.broker.settle import Settle
+
 log = logging.getLogger(__name__)
 
 CONNECTION_FORCED = 320
@@ -55,6 +59,14 @@ class ClientChannel(Protocol):
 
     def held_of(self, queue: Queue) -> list[dict[str, object]]:
         """What it was given of one queue and has not settled."""
+        ...
+
+    def settle_held(self, queue: Queue, position: int, how: Settle) -> Settled | None:
+        """Settle a message that it holds in its client's stead; None: it does not hold it."""
+        ...
+
+    def extend_held(self, queue: Queue, position: int, more_ms: int) -> int | None:
+        """Move the deadline of a message that it holds; when it is now, 0 when it has none. None: it is not here."""
         ...
 
     def cancel_consumer(self, tag: str) -> bool:

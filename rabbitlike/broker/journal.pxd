@@ -6,6 +6,8 @@ cdef class Journal:
     cdef public int64_t committed
     cdef readonly int64_t recorded
     cdef int64_t _last_batch_id
+    cdef int64_t _taken_batch_id
+    cdef readonly int64_t written_batch_id
     cdef list _logs
     cdef list _writing
     cdef object _work

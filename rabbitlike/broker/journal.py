@@ -24,7 +24,19 @@ class Changed(Protocol):
 class Journal:
     """One per broker with a durable store."""
 
-    __slots__ = ("_last_batch_id", "_logs", "_records", "_wake", "_work", "_writing", "committed", "number", "recorded")
+    __slots__ = (
+        "_last_batch_id",
+        "_logs",
+        "_records",
+        "_taken_batch_id",
+        "_wake",
+        "_work",
+        "_writing",
+        "committed",
+        "number",
+        "recorded",
+        "written_batch_id",
+    )
 
     def __init__(self, wake: Callable[[], None]) -> None:
         #: The commit that what is added now will be in.
@@ -34,6 +46,9 @@ class Journal:
         #: How many records were written or removed, ever: a handler sees by it whether its answer must wait.
         self.recorded = 0
         self._last_batch_id = 0
+        self._taken_batch_id = 0
+        #: Batches up to this one are on disk, unless they are gone again.
+        self.written_batch_id = 0
         self._logs: list[Changed] = []
         #: Those in the commit under way.
         self._writing: list[Changed] = []
@@ -44,7 +59,7 @@ class Journal:
 
     def start(self, last_batch_id: int) -> None:
         """Go on behind what was recovered."""
-        self._last_batch_id = last_batch_id
+        self._last_batch_id = self.written_batch_id = last_batch_id
 
     def next_batch_id(self) -> int:
         self._last_batch_id += 1
@@ -89,11 +104,13 @@ class Journal:
         self.number += 1
         for log in self._writing:
             log.take(work)
+        self._taken_batch_id = self._last_batch_id
         return work
 
     def finish(self, number: int) -> list[Changed]:
         """Commit ``number`` is done; the logs that were in it."""
         self.committed = number
+        self.written_batch_id = self._taken_batch_id
         done = self._writing
         self._writing = []
         return done

@@ -13,7 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
-from rabbitlike.broker.policy_keys import FOREIGN, OFFERED, OPERATOR_POLICY, POLICY, PolicyKind, join, merge, refusal
+from rabbitlike.broker.policy_keys import (
+    FOREIGN,
+    OFFERED,
+    OPERATOR_POLICY,
+    OURS,
+    POLICY,
+    PolicyKind,
+    join,
+    merge,
+    refusal,
+)
 from rabbitlike.broker.queues.arguments import QueueSettings, QueueType, read_settings
 from rabbitlike.broker.terms import Json, term
 
@@ -122,11 +132,8 @@ def _pattern_fault(pattern: Json) -> str | None:
 def _targets(apply_to: str, definition: Mapping[str, Json]) -> frozenset[Target]:
     """What a policy could match at all."""
     types: tuple[QueueType, ...] = get_args(QueueType)
-    foreign = {
-        queue_type
-        for queue_type in types
-        if not (FOREIGN[queue_type] - (OFFERED if apply_to == "classic_queues" else frozenset())).isdisjoint(definition)
-    }
+    offered = OFFERED if apply_to == "classic_queues" or not OURS.isdisjoint(definition) else frozenset()
+    foreign = {queue_type for queue_type in types if not (FOREIGN[queue_type] - offered).isdisjoint(definition)}
     return _APPLIES[apply_to] - foreign
 
 

@@ -53,6 +53,10 @@ def _web_address(value: Json) -> bool:
         return False
 
 
+def _factor(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= LARGEST
+
+
 def _at_least(least: int, most: int | None = None) -> Check:
     def check(value: Json) -> bool:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -91,6 +95,7 @@ _NOT_NEGATIVE: Final = _at_least(0)
 _LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 
 KEYS: Final[Mapping[str, Key]] = {
+    "ack-timeout": Key(_at_least(1), "is not a valid ack timeout", operator=True),
     "alternate-exchange": Key(_string, "is not a valid alternate exchange name"),
     "consumer-disconnected-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer disconnected timeout"),
     "consumer-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer timeout"),
@@ -143,6 +148,10 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "queue-mode": Key(_one_of("default", "lazy"), "is not a valid queue-mode value"),
     "queue-version": Key(_one_of(1, 2), "is not a valid queue-version value", operator=True),
+    "retry-initial": Key(_at_least(1), "is not a valid retry delay", operator=True),
+    "retry-max-delay": Key(_at_least(1), "is not a valid maximum retry delay", operator=True),
+    "retry-multiplier": Key(_factor, "is not a valid retry multiplier", operator=True),
+    "retry-timeout": Key(_is_int, "is not a valid retry timeout", operator=True),
     "stream-filter-size-bytes": Key(_at_least(16, 255), "is not a valid filter size. Valid range is 16-255"),
     "stream-max-segment-size-bytes": Key(_at_least(0, 3_000_000_000), "is not a valid segment size"),
     "target-group-size": Key(_at_least(1), "is not a valid qq target count value", operator=True),
@@ -160,6 +169,8 @@ FOREIGN: Final[Mapping[QueueType, frozenset[str]]] = {
 }
 #: What classic queues obey here and not in RabbitMQ: a policy must name them (`classic_queues`) to mean them.
 OFFERED: Final = frozenset(("delivery-limit",))
+#: What RabbitMQ does not know: a policy that says any of it means what is offered, too.
+OURS: Final = frozenset(("ack-timeout", "retry-initial", "retry-max-delay", "retry-multiplier", "retry-timeout"))
 
 
 def refusal(definition: Json, kind: PolicyKind) -> str | None:
@@ -240,8 +251,20 @@ def lower_limit(one: int, other: int) -> int:
 
 
 # What a queue obeys, of all it could: which of argument and policy wins where both speak.
-_LOWER_WINS: Final = ("expires", "max-length", "max-length-bytes", "message-ttl", "consumer-timeout")
-_ARGUMENT_WINS: Final = ("dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "overflow")
+_LOWER_WINS: Final = ("expires", "max-length", "max-length-bytes", "message-ttl", "consumer-timeout", "ack-timeout")
+_ARGUMENT_WINS: Final = (
+    "dead-letter-exchange",
+    "dead-letter-routing-key",
+    "dead-letter-strategy",
+    "overflow",
+    "retry-initial",
+    "retry-max-delay",
+    "retry-multiplier",
+    "retry-timeout",
+    "delayed-retry-max",
+    "delayed-retry-min",
+    "delayed-retry-type",
+)
 
 
 def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType) -> QueueSettings:
@@ -255,7 +278,9 @@ def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType
     for key in _ARGUMENT_WINS:
         word = definition.get(key)
         # parity: quorum queues take the policy's overflow over the argument's
-        if isinstance(word, str) and (f"x-{key}" not in arguments or (key == "overflow" and queue_type == "quorum")):
+        if isinstance(word, str | int | float) and (
+            f"x-{key}" not in arguments or (key == "overflow" and queue_type == "quorum")
+        ):
             joined[f"x-{key}"] = word
     auto = definition.get("dead-letter-auto")
     if isinstance(auto, bool) and "x-dead-letter-auto" not in arguments:

@@ -8,4 +8,6 @@ class Settle(Enum):
 
     ACK = "ack"
     REJECT = "reject"
+    #: Back to the queue: by basic.reject, and by basic.nack.
     REQUEUE = "requeue"
+    RETURN = "return"

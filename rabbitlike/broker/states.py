@@ -10,8 +10,18 @@ UNACKED = 1
 GONE = 2
 #: On disk only, in a page; another object stands for it when the page is read.
 PAGED = 3
+#: It failed and waits for its next try.
+WAITING = 4
+
+#: Why a message comes back: it was rejected or its client is gone; it was given back; it was only looked at.
+FAILED = 0
+RETURNED = 1
+LOOKED = 2
 
 #: Whether the store has, or is to have, the message. SETTLED: it was to, but need not any more.
 UNLOGGED = 0
 LOGGED = 1
 SETTLED = 2
+
+#: What a message costs in memory beside its body, roughly.
+MESSAGE_COST = 300

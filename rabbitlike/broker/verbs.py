@@ -15,6 +15,7 @@ from rabbitlike.broker.message import Message, make_address, with_delivery_count
 from rabbitlike.broker.publication import Publication, check_user_id
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.settle import Settle
+from rabbitlike.broker.states import LOOKED
 from rabbitlike.protocol.errors import precondition_failed, resource_locked
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched
             if not found:
                 _count_empty(queue)
             break
-        properties = with_delivery_count(message) if queue.counts_deliveries else message.properties
+        properties = with_delivery_count(message) if message.attempts or queue.counts_deliveries else message.properties
         found.append(Fetched(message, properties, message.attempts > 0, queue.message_count))
         count_fetch(queue, message, vhost.counters, no_ack=no_ack)
         if no_ack:
@@ -132,6 +133,8 @@ def settle(queue: Queue, fetched: list[Fetched], how: Settle) -> None:
             queue.ack(each.message, queue.turn.now_ms)
         elif how is Settle.REQUEUE:
             queue.requeue(each.message)
+        elif how is Settle.RETURN:
+            queue.requeue(each.message, LOOKED)  # somebody had a look: that is no failed try
         else:
             queue.reject(each.message)
 

@@ -339,7 +339,7 @@ class Vhost:
             return 0
         if if_unused and queue.consumer_count:
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
-        if if_empty and queue.message_count:
+        if if_empty and (queue.message_count or queue.waiting_count):
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
         count = queue.message_count
         del self.queues[queue.name]

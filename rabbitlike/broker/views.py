@@ -154,10 +154,11 @@ def _deliver_stats(counters: Counters) -> dict[str, int]:
 
 
 def vhost(vhost: Vhost) -> View:
-    messages = ready = 0
+    ready = unacked = waiting = 0
     for each in vhost.queues.values():
         ready += each.message_count
-        messages += each.message_count + each.unacked_count
+        unacked += each.unacked_count
+        waiting += each.waiting_count
     said: View = {"description": text(vhost.description), "tags": [text(tag) for tag in vhost.tags]}
     metadata = said.copy()
     if vhost.default_queue_type is not None:
@@ -178,9 +179,9 @@ def vhost(vhost: Vhost) -> View:
         view.update(
             recv_oct=vhost.recv_oct,
             send_oct=vhost.send_oct,
-            messages=messages,
+            messages=ready + unacked + waiting,
             messages_ready=ready,
-            messages_unacknowledged=messages - ready,
+            messages_unacknowledged=unacked,
         )
     if stats := channel_stats(vhost.counters):
         view["message_stats"] = stats
@@ -246,8 +247,10 @@ def bindings_of(vhost: Vhost) -> Iterator[View]:
 def queue(queue: Queue) -> View:
     """A queue as lists show it."""
     ready = queue.ready
-    ready_count, unacked_count = ready.count, queue.unacked_count
+    ready_count, unacked_count, waiting_count = ready.count, queue.unacked_count, queue.waiting_count
     ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
+    all_bytes = ready_bytes + unacked_bytes + (0 if queue.retries is None else queue.retries.body_bytes)
+    retries_memory = 0 if queue.retries is None else queue.retries.memory_bytes
     policy, operator_policy = queue.policy, queue.operator_policy
     active_at_ms, now_ms = queue.counters.active_at_ms, queue.vhost.broker.clock.now_ms()
     utilisation = queue.consumers.utilisation(now_ms)
@@ -269,22 +272,23 @@ def queue(queue: Queue) -> View:
         "consumer_capacity": utilisation,
         "exclusive_consumer_tag": None,
         "single_active_consumer_tag": None,
-        "messages": ready_count + unacked_count,
+        "messages": ready_count + unacked_count + waiting_count,
         "messages_ready": ready_count,
         "messages_unacknowledged": unacked_count,
+        "messages_delayed": waiting_count,
         "messages_ram": ready_count + unacked_count - ready.paged_count,
         "messages_ready_ram": ready_count - ready.paged_count,
         "messages_unacknowledged_ram": unacked_count,
         "messages_paged_out": ready.paged_count,
         "messages_persistent": queue.persistent_count if queue.durable else 0,
-        "message_bytes": ready_bytes + unacked_bytes,
+        "message_bytes": all_bytes,
         "message_bytes_ready": ready_bytes,
         "message_bytes_unacknowledged": unacked_bytes,
         "message_bytes_ram": ready_bytes + unacked_bytes - ready.paged_bytes,
         "message_bytes_paged_out": ready.paged_bytes,
-        "message_bytes_persistent": min(queue.persistent_bytes, ready_bytes + unacked_bytes) if queue.durable else 0,
+        "message_bytes_persistent": min(queue.persistent_bytes, all_bytes) if queue.durable else 0,
         "head_message_timestamp": head_timestamp(queue) if ready_count else None,
-        "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes,
+        "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes + retries_memory,
         "garbage_collection": GARBAGE,
         "recoverable_slaves": None,
     }

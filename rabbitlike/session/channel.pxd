@@ -15,6 +15,7 @@ from rabbitlike.session.outlet cimport Outlet
 from rabbitlike.session.unacked cimport Delivery, Unacked
 
 cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT
+cdef int RETURNED
 cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
 
 
@@ -46,6 +47,8 @@ cdef class Channel(Content):
     cdef public object transaction
     cdef public object reply_consumer
     cdef readonly object timeout
+    cdef readonly object deadlines
+    cdef object _lapsed
     cdef readonly str name
     cdef readonly Counters counters
     cdef readonly Counters totals
@@ -58,6 +61,7 @@ cdef class Channel(Content):
 
     cdef object on_ack(self, uint64_t delivery_tag, bint multiple)
     cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
+    cdef object on_reject(self, uint64_t delivery_tag, bint requeue)
     cdef object on_address(self)
     cdef object on_properties(self)
     @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t,
@@ -80,6 +84,7 @@ cdef class Channel(Content):
     @cython.locals(before=int64_t)
     cpdef object write_answers(self)
     cdef list _take(self, uint64_t delivery_tag, bint multiple)
+    cdef object _check_lapsed(self, uint64_t delivery_tag)
     @cython.locals(delivery=Delivery)
     cdef object _settle(self, list deliveries, object settle)
     @cython.locals(consumer=Subscriber)

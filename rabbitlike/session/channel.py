@@ -14,14 +14,16 @@ from pamqp import base, commands
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.delay_times import DELAY_KEY, DELIVER_AT_KEY, is_timed, read_due
+from rabbitlike.broker.held import Action, Settled
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.publication import Publication, check_user_id
-from rabbitlike.broker.queues.dead_letter import forget_client_deaths
+from rabbitlike.broker.queues.dead_letter import Reason, forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.settle import Settle
+from rabbitlike.broker.states import RETURNED
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
@@ -31,6 +33,7 @@ from rabbitlike.protocol.properties import Properties
 from rabbitlike.session import views
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.consumer import Consumer
+from rabbitlike.session.deadlines import Deadlines, Lapsed
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
 from rabbitlike.session.timeout import AckTimeout
@@ -99,12 +102,14 @@ class Channel(Content):
         "_forgets_deaths",
         "_is_awaiting",
         "_is_watched",
+        "_lapsed",
         "_target",
         "_targets",
         "confirms",
         "connection",
         "consumers",
         "counters",
+        "deadlines",
         "journal",
         "last_queue",
         "name",
@@ -141,6 +146,9 @@ class Channel(Content):
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
         self.timeout = AckTimeout(number, self.unacked, self.turn, self.timeout_of, self._on_late)
+        self.deadlines = Deadlines(self.unacked, self.turn, self._take_back)
+        #: Deliveries that were taken from the client; made when the first one is.
+        self._lapsed: Lapsed | None = None
         self._target: Target | None = None
         self._targets: dict[bytes, Target] = {}
         #: The properties at hand ask for the careful way.
@@ -398,7 +406,8 @@ class Channel(Content):
         if not multiple and self.transaction is None:
             delivery = self.unacked.take(delivery_tag)
             if delivery is None:
-                raise precondition_failed(f"unknown delivery tag {delivery_tag}")
+                self._check_lapsed(delivery_tag)
+                return
             self.counters.ack += 1
             self.counters.active_at_ms = self.turn.now_ms
             self.totals.ack += 1
@@ -408,20 +417,32 @@ class Channel(Content):
             self._settle(self._take(delivery_tag, multiple), Settle.ACK)
 
     def on_nack(self, delivery_tag: int, multiple: bool, requeue: bool) -> None:
-        self._settle(self._take(delivery_tag, multiple), Settle.REQUEUE if requeue else Settle.REJECT)
+        self._settle(self._take(delivery_tag, multiple), Settle.RETURN if requeue else Settle.REJECT)
+
+    def on_reject(self, delivery_tag: int, requeue: bool) -> None:
+        self._settle(self._take(delivery_tag, False), Settle.REQUEUE if requeue else Settle.REJECT)
 
     def _take(self, delivery_tag: int, multiple: bool) -> list[Delivery]:
-        if multiple and delivery_tag == 0:
-            return self.unacked.take_all()
-        if multiple:
-            taken = self.unacked.take_up_to(delivery_tag)
-            if taken is not None:
-                return taken
-        else:
+        if not multiple:
             delivery = self.unacked.take(delivery_tag)
             if delivery is not None:
                 return [delivery]
-        raise precondition_failed(f"unknown delivery tag {delivery_tag}")
+            self._check_lapsed(delivery_tag)
+            return []
+        if delivery_tag == 0:
+            return self.unacked.take_all()
+        taken = self.unacked.take_up_to(delivery_tag)
+        if taken is None:
+            self._check_lapsed(delivery_tag)
+            taken = self.unacked.take_before(delivery_tag)
+        if self._lapsed is not None:
+            self._lapsed.forget_up_to(delivery_tag)
+        return taken
+
+    def _check_lapsed(self, delivery_tag: int) -> None:
+        """A tag that is not outstanding is an error, unless the delivery was taken from the client."""
+        if self._lapsed is None or not self._lapsed.take(delivery_tag):
+            raise precondition_failed(f"unknown delivery tag {delivery_tag}")
 
     def _settle(self, deliveries: list[Delivery], settle: Settle) -> None:
         if self.transaction is not None:
@@ -438,6 +459,10 @@ class Channel(Content):
             for delivery in deliveries:
                 self._release(delivery)
                 delivery.queue.requeue(delivery.message)
+        elif settle is Settle.RETURN:
+            for delivery in deliveries:
+                self._release(delivery)
+                delivery.queue.requeue(delivery.message, RETURNED)
         else:
             for delivery in deliveries:
                 self._release(delivery)
@@ -484,6 +509,7 @@ class Channel(Content):
             raise precondition_failed("channel is not transactional")
         self.unacked.put_back([delivery for delivery, _ in self.transaction.settles])
         self.transaction = Transaction()
+        self.deadlines.look_again()
 
     def requeue_all(self) -> None:
         """Everything unacked goes back to its queue, as after a crash of the client."""
@@ -500,6 +526,56 @@ class Channel(Content):
     def timeout_of(self, queue: Queue) -> int:
         """How long a delivery of this queue may stay unsettled, in ms; 0: for ever."""
         return queue.settings.consumer_timeout_ms or self.connection.settings.default_consumer_timeout_ms or 0
+
+    def deadline_of(self, queue: Queue, consumers_ms: int | None = None) -> int:
+        """How long a delivery may stay out before it goes back, in ms; 0: there is no such time."""
+        return (queue.settings.ack_timeout_ms if consumers_ms is None else consumers_ms) or 0
+
+    def _take_back(self, late: list[Delivery]) -> None:
+        """Deliveries whose deadline has passed go back: what the client says of them from now on means nothing."""
+        for delivery in late:
+            self._lapse(delivery)
+            delivery.queue.requeue(delivery.message)
+
+    def _lapse(self, delivery: Delivery) -> None:
+        if self._lapsed is None:
+            self._lapsed = Lapsed()
+        self.unacked.take(delivery.tag)
+        self._lapsed.add(delivery.tag)
+        self._release(delivery)
+
+    def settle_held(self, queue: Queue, position: int, how: Settle) -> Settled | None:
+        """Settle a delivery in the client's stead; None: it is not here."""
+        delivery = self._holding(queue, position)
+        if delivery is None:
+            return None
+        self._lapse(delivery)
+        if how is Settle.ACK:
+            queue.ack(delivery.message, delivery.delivered_at_ms)
+            return Settled(Action.ACKED)
+        reason: Reason | None = Reason.REJECTED
+        if how is Settle.REJECT:
+            queue.reject(delivery.message)
+        else:
+            reason = queue.requeue(delivery.message, RETURNED)
+            if reason is None:
+                return Settled(Action.REQUEUED)
+        is_buried = queue.settings.dead_letter_exchange is not None
+        return Settled(Action.DEAD_LETTERED if is_buried else Action.DROPPED, reason)
+
+    def extend_held(self, queue: Queue, position: int, more_ms: int) -> int | None:
+        """Move a delivery's deadline; when it is now, 0 when it has none. None: it is not here."""
+        delivery = self._holding(queue, position)
+        if delivery is None or not delivery.due_at_ms:
+            return None if delivery is None else 0
+        self.deadlines.watch(delivery, more_ms)
+        return delivery.due_at_ms
+
+    def _holding(self, queue: Queue, position: int) -> Delivery | None:
+        for delivery in self.unacked.deliveries():
+            if delivery.queue is queue and delivery.message.position == position:
+                return delivery
+        return None
 
     def _on_late(self, error: AmqpError) -> None:
         self.connection.fail_channel(self, error)
@@ -544,6 +620,7 @@ class Channel(Content):
             connection.broker.churn.channels_closed += 1
         self.drop_content()
         self.timeout.stop()
+        self.deadlines.stop()
         consumers = list(self.consumers.values())
         self.consumers = {}
         for consumer in consumers:

@@ -7,7 +7,7 @@ from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.session.outlet cimport Outlet
-from rabbitlike.session.unacked cimport Unacked, make_delivery
+from rabbitlike.session.unacked cimport Delivery, Unacked, make_delivery
 
 
 cdef class Consumer(Subscriber):
@@ -32,10 +32,14 @@ cdef class Consumer(Subscriber):
     cdef object _timeout
     cdef object _any_timeout
     cdef object _timeout_ms
+    cdef object _ack_timeout_ms
+    cdef object _deadline_ms
+    cdef bint _is_timed
 
     cpdef bint takes(self) except -1
-    @cython.locals(unacked=Unacked, properties=bytes)
+    @cython.locals(unacked=Unacked, properties=bytes, delivery=Delivery)
     cpdef object deliver(self, Message message)
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
+    cdef object _watch(self, Delivery delivery)
     cpdef object cancel(self)

@@ -16,7 +16,7 @@ from rabbitlike.protocol.tables import Table
 from rabbitlike.session import views
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.timeout import AckTimeout
-from rabbitlike.session.unacked import Unacked, make_delivery
+from rabbitlike.session.unacked import Delivery, Unacked, make_delivery
 
 if TYPE_CHECKING:
     from rabbitlike.session.channel import Channel
@@ -29,10 +29,13 @@ class Consumer(Subscriber):
     """One basic.consume."""
 
     __slots__ = (
+        "_ack_timeout_ms",
         "_any_timeout",
         "_before",
         "_behind",
         "_counters",
+        "_deadline_ms",
+        "_is_timed",
         "_last_address",
         "_last_properties",
         "_last_size",
@@ -63,6 +66,7 @@ class Consumer(Subscriber):
         prefetch_count: int,
         priority: int,
         arguments: Table,
+        ack_timeout_ms: int | None = None,
     ) -> None:
         super().__init__(tag, priority)
         self.queue = queue
@@ -89,6 +93,10 @@ class Consumer(Subscriber):
         #: Who looks after deliveries that are not settled in time; None where there is no such time.
         self._timeout: AckTimeout | None = None
         self._timeout_ms = 0
+        #: How long it may hold a delivery before that goes back: what it asked for, and what holds.
+        self._ack_timeout_ms = ack_timeout_ms
+        self._deadline_ms = 0
+        self._is_timed = False
         self._any_timeout = None if no_ack else channel.timeout
         self.retime()
 
@@ -105,7 +113,7 @@ class Consumer(Subscriber):
         unacked = self._unacked
         unacked.last_tag += 1
         properties = message.properties
-        if self.queue.counts_deliveries:
+        if message.attempts > 0 or self.queue.counts_deliveries:
             properties = with_delivery_count(message)
         if (
             message.address is self._last_address
@@ -129,9 +137,16 @@ class Consumer(Subscriber):
             self._totals.deliver += 1
             self.held += 1
             unacked.held += 1
-            unacked.add(make_delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms))
-            if self._timeout is not None:
-                self._timeout.watch(self._timeout_ms)
+            delivery = make_delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms)
+            unacked.add(delivery)
+            if self._is_timed:
+                self._watch(delivery)
+
+    def _watch(self, delivery: Delivery) -> None:
+        if self._timeout is not None:
+            self._timeout.watch(self._timeout_ms)
+        if self._deadline_ms:
+            self.channel.deadlines.watch(delivery, self._deadline_ms)
 
     def _put(self, message: Message, properties: bytes, delivery_tag: int) -> None:
         """A delivery that is not like the last one; the next may be like this one."""
@@ -168,6 +183,8 @@ class Consumer(Subscriber):
             return
         self._timeout_ms = timeout.timeout_of(self.queue)
         self._timeout = timeout if self._timeout_ms else None
+        self._deadline_ms = self.channel.deadline_of(self.queue, self._ack_timeout_ms)
+        self._is_timed = self._timeout is not None or self._deadline_ms != 0
         if self._timeout is not None and self.held:
             # What is out already is measured by the new time, too: the look tells whose time is up.
             self._timeout.watch(0)

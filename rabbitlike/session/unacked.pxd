@@ -16,6 +16,7 @@ cdef class Delivery:
     cdef readonly Queue queue
     cdef readonly Subscriber consumer
     cdef readonly int64_t delivered_at_ms
+    cdef public int64_t due_at_ms
 
 
 @cython.locals(delivery=Delivery)

@@ -16,7 +16,7 @@ FEW_HOLES = 1024
 class Delivery:
     """One message in the hands of one channel; `consumer` is None when it was fetched by basic.get."""
 
-    __slots__ = ("consumer", "delivered_at_ms", "message", "queue", "tag")
+    __slots__ = ("consumer", "delivered_at_ms", "due_at_ms", "message", "queue", "tag")
 
     def __init__(
         self, tag: int, message: Message, queue: Queue, consumer: Subscriber | None, delivered_at_ms: int
@@ -26,6 +26,8 @@ class Delivery:
         self.queue = queue
         self.consumer = consumer
         self.delivered_at_ms = delivered_at_ms
+        #: When it goes back unless it is settled; 0: there is no such time.
+        self.due_at_ms = 0
 
 
 def make_delivery(
@@ -38,6 +40,7 @@ def make_delivery(
     delivery.queue = queue
     delivery.consumer = consumer
     delivery.delivered_at_ms = delivered_at_ms
+    delivery.due_at_ms = 0
     return delivery
 
 
@@ -84,6 +87,17 @@ class Unacked:
         self._head = at + 1
         self.count -= len(taken)
         self._pass_holes()
+        return taken
+
+    def take_before(self, tag: int) -> list[Delivery]:
+        """All deliveries up to this tag, which is not outstanding itself."""
+        taken = []
+        for delivery in self.deliveries():
+            if delivery.tag > tag:
+                break
+            taken.append(delivery)
+        if taken:
+            self.take_up_to(taken[len(taken) - 1].tag)
         return taken
 
     def take_all(self) -> list[Delivery]:

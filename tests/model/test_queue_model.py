@@ -397,7 +397,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert content.redelivered is (message.returns > 0)
         end.last_tag += 1
         assert content.tag == end.last_tag
-        assert content.headers.get("x-delivery-count", 0) == (message.returns if self.is_quorum else 0)
+        assert content.headers.get("x-delivery-count", 0) == message.returns
 
     @invariant()
     def agrees(self) -> None:

@@ -145,14 +145,14 @@ def test_delivery_count_of_the_publisher_is_not_trusted() -> None:
     assert fetch(ch, "dead").headers["x-first-death-reason"] == "delivery_limit"
 
 
-def test_classic_queue_counts_nothing() -> None:
-    """#130 no x-delivery-count on a plain queue's redelivery."""
+def test_classic_queue_counts_too() -> None:
+    """#130 beyond RabbitMQ: x-delivery-count on a plain queue's redelivery as well."""
     ch = Pair().connect().channel()
     ch.declare("q")
     ch.publish(b"m", key="q")
     ch.nack(fetch(ch).tag, requeue=True)
     again = fetch(ch)
-    assert (again.redelivered, again.raw_properties) == (True, b"\x00\x00")
+    assert (again.redelivered, dict(again.headers)) == (True, {"x-delivery-count": 1})
 
 
 # ---------------------------------------------------------------------------------------------------- delivery limit

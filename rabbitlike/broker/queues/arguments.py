@@ -7,8 +7,10 @@ arguments nobody knows are accepted and ignored. Pure: nothing here touches a qu
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import Final, Literal, Protocol, get_args
 
+from rabbitlike.broker.queues.retry import DELIVERY_LIMIT, RetryRules, read_retry
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import Table, Value, kind_name, same_value
 
@@ -53,6 +55,10 @@ class QueueSettings:
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
+    #: When a message that failed is tried again; None: at once.
+    retry: RetryRules | None = None
+    #: How long a consumer may hold a message before it goes back.
+    ack_timeout_ms: int | None = None
 
 
 # A check looks at one argument that is present and says why it is refused, as an Erlang term, or None.
@@ -132,6 +138,15 @@ def _one_of(words: tuple[str, ...], refusal: str) -> Check:
     return check
 
 
+def _factor(arguments: Table, key: str) -> str | None:
+    value = arguments[key]
+    if arguments.kind(key) not in _INTEGER_KINDS and arguments.kind(key) not in "fd":
+        return _quoted(f"expected number, got {_type_name(arguments, key)}")
+    assert isinstance(value, int | float)
+    # What is no number at all is not above 1 either.
+    return None if value >= 1 and value != inf else f"{{value_too_{'large' if value == inf else 'small'},{value}}}"
+
+
 def _dead_letter_routing_key(arguments: Table, key: str) -> str | None:
     refusal = _string(arguments, key)
     if refusal is None and "x-dead-letter-exchange" not in arguments:
@@ -163,6 +178,14 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-queue-version": _queue_version,
     "x-single-active-consumer": _boolean,
     "x-consumer-timeout": _not_negative,
+    "x-ack-timeout": _duration_above_zero,
+    "x-retry-initial": _duration_above_zero,
+    "x-retry-multiplier": _factor,
+    "x-retry-max-delay": _duration_above_zero,
+    "x-retry-timeout": _integer,
+    "x-delayed-retry-type": _one_of(("all", "failed", "returned", "disabled"), "invalid_delayed_retry_type"),
+    "x-delayed-retry-min": _above_zero,
+    "x-delayed-retry-max": _above_zero,
     # Streams are not served yet and get the answer any type unknown to the broker gets.
     "x-queue-type": _one_of(QUEUE_TYPES, "\"unsupported queue type '{}'\""),
     "x-quorum-initial-group-size": _above_zero,
@@ -211,7 +234,17 @@ _TAKEN: Final[Mapping[QueueType, tuple[str, ...]]] = {
     ),
 }
 # Arguments of ours that every type takes.
-_OURS: Final = ("x-dead-letter-auto",)
+_OURS: Final = (
+    "x-ack-timeout",
+    "x-dead-letter-auto",
+    "x-retry-initial",
+    "x-retry-multiplier",
+    "x-retry-max-delay",
+    "x-retry-timeout",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+)
 _STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
 _TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
 
@@ -278,6 +311,12 @@ def dead_letter_exchange(arguments: Table, *, queue: str, vhost: str) -> str | N
             f"invalid type '{_type_name(arguments, key)}' for arg '{key}' in {_place(queue, vhost)}"
         )
     return str(arguments[key])
+
+
+def consumer_ack_timeout(arguments: Table, *, queue: str, vhost: str) -> int | None:
+    """The x-ack-timeout of a basic.consume in ms; None: the queue's holds. Raises 406."""
+    _require(arguments, "x-ack-timeout", _place(queue, vhost))
+    return _optional_int(arguments, "x-ack-timeout")
 
 
 def consumer_priority(arguments: Table, *, queue: str, vhost: str) -> int:
@@ -415,7 +454,9 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         overflow = Overflow.DROP_HEAD  # parity: quorum queues take the word and fall back to their default
     at_least_once = arguments.get("x-dead-letter-strategy") == "at-least-once" and overflow is Overflow.REJECT_PUBLISH
     limit = _optional_int(arguments, "x-delivery-limit")
-    if limit is None and quorum:
+    if limit is None and "x-retry-initial" in arguments:
+        limit = DELIVERY_LIMIT
+    elif limit is None and quorum:
         limit = QUORUM_DELIVERY_LIMIT
     elif limit is not None and limit < 0:
         limit = None  # parity: -1 lifts the limit (RabbitMQ 4)
@@ -436,4 +477,6 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=limit,
         consumer_timeout_ms=_optional_int(arguments, "x-consumer-timeout"),
+        retry=read_retry(arguments),
+        ack_timeout_ms=_optional_time(arguments, "x-ack-timeout"),
     )

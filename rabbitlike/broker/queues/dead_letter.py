@@ -24,6 +24,8 @@ class Reason(Enum):
     EXPIRED = "expired"
     MAXLEN = "maxlen"
     DELIVERY_LIMIT = "delivery_limit"
+    #: It failed, and the total time for trying is over.
+    RETRY_TIMEOUT = "retry_timeout"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 
-cdef int LOGGED, SETTLED
+cdef int LOGGED, SETTLED, WAITING
 cdef int64_t RESERVED
 
 

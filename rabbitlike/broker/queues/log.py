@@ -12,7 +12,7 @@ from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.record import pack
-from rabbitlike.broker.states import LOGGED, SETTLED
+from rabbitlike.broker.states import LOGGED, SETTLED, WAITING
 from rabbitlike.storage.api import Attempt, Batch, Work
 
 #: Positions that are set apart on disk at once.
@@ -55,6 +55,7 @@ class Page:
     """Messages of one level that are on disk only: one batch, or one of persistent and one of transient messages."""
 
     __slots__ = (
+        "away",
         "batches",
         "body_bytes",
         "count",
@@ -71,6 +72,8 @@ class Page:
         self.first_position = first_position
         self.last_position = last_position
         self.batches: list[StoredBatch] = []
+        #: Positions in it that are none of the page's: they wait for a try that the last run put off, or came back.
+        self.away: set[int] | None = None
         self.count = 0
         self.body_bytes = 0
         #: When the first of them was published; 0: an earlier run knew.
@@ -266,7 +269,7 @@ class Log:
                     # Written while somebody holds it: after a crash it is to come back as delivered before.
                     self._is_mark_due = True
                 level = self.default_priority if message.priority < 0 else min(message.priority, self.levels - 1)
-                may_leave = 0 < self.spill_from <= message.position
+                may_leave = 0 < self.spill_from <= message.position and message.state != WAITING
                 key = (level, message.persistent and self.is_durable, may_leave)
                 group = groups.get(key)
                 if group is None:

@@ -82,8 +82,8 @@ class Paging:
         for batch in page.batches:
             if batch.live == 0:
                 continue
-            for message in self._unpack(batch):
-                if batch.is_settled(message.index):
+            for message in self.unpack(batch):
+                if batch.is_settled(message.index) or (page.away is not None and message.position in page.away):
                     continue
                 message.batch = batch
                 message.logged = LOGGED
@@ -93,8 +93,14 @@ class Paging:
             messages.sort(key=lambda message: message.position)
         return messages
 
-    def _unpack(self, batch: StoredBatch) -> list[Message]:
-        """A batch that cannot be read must not keep back those behind it; it stays on disk for whoever can mend it."""
+    def is_written(self, batch: StoredBatch) -> bool:
+        """Can it be read back already?"""
+        return self._broker.journal is not None and batch.batch_id <= self._broker.journal.written_batch_id
+
+    def unpack(self, batch: StoredBatch) -> list[Message]:
+        """Its messages, settled or not.
+
+        One that cannot be read must not keep back those behind it; it stays on disk for whoever can mend it."""
         try:
             return unpack(self._broker.store.read(batch.batch_id))
         except (StorageError, ValueError) as error:
@@ -119,6 +125,10 @@ class Paging:
         self._attempts = {attempt.position: attempt.times for attempt in attempts}
         queue = self._queue
         log.delivered_position = self._delivered_position
+        waits: dict[int, list[Attempt]] = {}
+        for attempt in attempts:
+            if attempt.due_at_ms > queue.turn.now_ms:
+                waits.setdefault(attempt.batch_id, []).append(attempt)
         for batch in batches:
             next_position = max(next_position, batch.last_position + 1)
             stored = StoredBatch(log, batch.batch_id, batch.count, batch.settled)
@@ -130,10 +140,27 @@ class Paging:
             page.count = stored.live
             page.body_bytes = batch.body_bytes * stored.live // batch.count
             page.expires_at_ms = batch.expires_at_ms
-            queue.ready.recover_page(page)
-            queue.remember_page_expiry(page)
+            if batch.batch_id in waits:
+                self._recover_waiting(page, stored, waits[batch.batch_id])
+            if page.count:
+                queue.ready.recover_page(page)
+                queue.remember_page_expiry(page)
         log.next_position = next_position
         queue.start_at(next_position)
         log.release_with(self._page_out)
         if queue.ready.body_bytes > self.window_bytes:
             log.spill_from = next_position
+
+    def _recover_waiting(self, page: Page, batch: StoredBatch, attempts: list[Attempt]) -> None:
+        """Those of a page that wait for their next try stand apart from it, unread."""
+        size = page.body_bytes // page.count
+        page.away = set()
+        for attempt in attempts:
+            if batch.is_settled(attempt.batch_index):
+                continue
+            page.away.add(attempt.position)
+            page.count -= 1
+            page.body_bytes -= size
+            self._queue.hold_back().recover(
+                batch, attempt.batch_index, attempt.position, attempt.times, attempt.due_at_ms, size
+            )

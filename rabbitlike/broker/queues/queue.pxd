@@ -9,7 +9,7 @@ from rabbitlike.broker.queues.log cimport Log
 from rabbitlike.broker.queues.ready cimport Ready
 from rabbitlike.broker.turn cimport Turn
 
-cdef int GONE, LOGGED, READY, UNACKED
+cdef int FAILED, GONE, LOGGED, READY, UNACKED
 cdef int64_t STALE_EXPIRIES
 
 
@@ -24,6 +24,7 @@ cdef class Queue(Pumped):
     cdef readonly Turn turn
     cdef readonly bint deleted
     cdef readonly Ready ready
+    cdef readonly object retries
     cdef readonly Consumers consumers
     cdef readonly Subscriber exclusive_consumer
     cdef readonly bint had_consumer
@@ -49,6 +50,7 @@ cdef class Queue(Pumped):
     cdef int64_t _max_bytes
     cdef int64_t _delivery_limit
     cdef bint _rejects
+    cdef object _retry
     cdef bint _simple
     cdef bint _had_ttl
     cdef bint _in_order
@@ -79,7 +81,11 @@ cdef class Queue(Pumped):
     cpdef object settle(self, Message message)
     cdef object _let_go(self, Message message)
     cpdef object reject(self, Message message)
-    cpdef object requeue(self, Message message)
+    @cython.locals(now_ms=int64_t, ends_at_ms=int64_t, delay_ms=int64_t)
+    cpdef object requeue(self, Message message, int cause=*)
+    cdef object _put_back(self, Message message)
+    cdef object _wait(self, Message message, int64_t due_at_ms)
+    cpdef object come_back(self, Message message)
     cpdef object wake(self, Subscriber consumer)
     cdef object _remember_expiry(self, Message message)
     cdef object _watch_expiry(self, int64_t expires_at_ms)

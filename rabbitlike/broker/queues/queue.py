@@ -1,9 +1,9 @@
 """A queue: takes messages in, hands them out, and sees each to its end.
 
-A message is in exactly one state: ready (in `ready`), unacked (held by a channel) or settled (acked, expired, dropped,
-dead-lettered). `ready` and `unacked` counts change only here. Handing out happens in `pump`, at the end of the turn;
-the few rules that depend on whether a consumer is there at once (TTL 0, length limits) pump first and judge then. All
-of it is synchronous.
+A message is in exactly one state: ready (in `ready`), unacked (held by a channel), waiting for its next try (in
+`retries`) or settled (acked, expired, dropped, dead-lettered). `ready` and `unacked` counts change only here. Handing
+out happens in `pump`, at the end of the turn; the few rules that depend on whether a consumer is there at once (TTL 0,
+length limits) pump first and judge then. All of it is synchronous.
 """
 
 from heapq import heapify, heappop, heappush
@@ -19,7 +19,8 @@ from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import Log, Page
 from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.ready import Ready
-from rabbitlike.broker.states import GONE, LOGGED, READY, UNACKED
+from rabbitlike.broker.queues.waiting import Waiting
+from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol.errors import access_refused
@@ -51,6 +52,7 @@ class Queue(Pumped):
         "_next_position",
         "_paging",
         "_rejects",
+        "_retry",
         "_simple",
         "_sparing",
         "_ttl_ms",
@@ -73,6 +75,7 @@ class Queue(Pumped):
         "policy",
         "processing",
         "ready",
+        "retries",
         "settings",
         "turn",
         "unacked_bytes",
@@ -125,6 +128,8 @@ class Queue(Pumped):
         self.persistent_bytes = 0
         self.unacked_persistent_count = 0
         self.unacked_persistent_bytes = 0
+        #: Messages that wait for their next try; made when the first one does.
+        self.retries: Waiting | None = None
         self._next_position = 1
         #: Messages that expire at a time of their own, by time; those of the queue's TTL expire in order and need no
         #: entry.
@@ -155,13 +160,14 @@ class Queue(Pumped):
         self.settings = settings
         ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
         if ttl_ms != self._ttl_ms:
-            self._in_order = self.ready.count == 0 and self.unacked_count == 0
+            self._in_order = self.ready.count == 0 and self.unacked_count == 0 and self.waiting_count == 0
             self._had_ttl = self._had_ttl or ttl_ms >= 0
             self._ttl_ms = ttl_ms
         self._max_length = -1 if settings.max_length is None else settings.max_length
         self._max_bytes = -1 if settings.max_length_bytes is None else settings.max_length_bytes
         self._rejects = settings.overflow is not Overflow.DROP_HEAD
         self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
+        self._retry = settings.retry
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
         self._simple = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0
 
@@ -170,18 +176,23 @@ class Queue(Pumped):
 
         parity: what waits already keeps the TTL it came with.
         """
-        timeout_ms = self.settings.consumer_timeout_ms
+        timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
         self.apply(settings)
         self.renew_lease()
         if not self._rejects and self._over_limit():
             self._trim()
-        if settings.consumer_timeout_ms != timeout_ms:
+        if (settings.consumer_timeout_ms, settings.ack_timeout_ms) != timeouts:
             for consumer in self.consumers.all:
                 consumer.retime()
 
     @property
     def message_count(self) -> int:
         return self.ready.count
+
+    @property
+    def waiting_count(self) -> int:
+        """Messages that wait for their next try."""
+        return 0 if self.retries is None else self.retries.count
 
     @property
     def last_position(self) -> int:
@@ -378,32 +389,82 @@ class Queue(Pumped):
         if not self.deleted:
             self._end(message, Reason.REJECTED)
 
-    def requeue(self, message: Message) -> None:
-        """Back to where it stood, marked as delivered before."""
+    def requeue(self, message: Message, cause: int = FAILED) -> Reason | None:
+        """Back to where it stood, marked as delivered before; at once, or when its next try is due. Or it ends for the
+        reason given back."""
         self._let_go(message)
         if self.deleted:
-            return
+            return None
         message.attempts += 1
         if 0 <= self._delivery_limit < message.attempts:
             self._end(message, Reason.DELIVERY_LIMIT)
-            return
+            return Reason.DELIVERY_LIMIT
         if 0 < message.expires_at_ms <= self.turn.now_ms:
             self._retire(message, Reason.EXPIRED)
-            return
-        self.ready.push_back(message)
+            return Reason.EXPIRED
+        if self._retry is not None:
+            now_ms = self.turn.now_ms
+            if self._retry.is_over(message.published_at_ms, now_ms):
+                self._end(message, Reason.RETRY_TIMEOUT)
+                return Reason.RETRY_TIMEOUT
+            delay_ms = self._retry.delay_ms(message.attempts, cause)
+            if delay_ms > 0:
+                ends_at_ms = self._retry.end_of_wait_ms(now_ms + delay_ms, message.published_at_ms)
+                if 0 < message.expires_at_ms < ends_at_ms:
+                    ends_at_ms = message.expires_at_ms
+                self._wait(message, ends_at_ms)
+                return None
         if message.logged == LOGGED and self._log is not None:
             self._log.returned(message)
+        self._put_back(message)
+        return None
+
+    def _put_back(self, message: Message) -> None:
+        self.ready.push_back(message)
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             self._remember_expiry(message)
         if not self._rejects and self._over_limit():
             self._trim()
 
+    def _wait(self, message: Message, due_at_ms: int) -> None:
+        self.hold_back().add(message, due_at_ms)
+        if message.logged == LOGGED and self._log is not None:
+            self._log.waits(message, due_at_ms)
+
+    def hold_back(self) -> Waiting:
+        """Where messages wait for their next try."""
+        if self.retries is None:
+            self.retries = Waiting(self)
+        return self.retries
+
+    def come_back(self, message: Message) -> None:
+        """A message has waited long enough."""
+        if 0 < message.expires_at_ms <= self.turn.now_ms:
+            self._retire(message, Reason.EXPIRED)
+        elif self._retry is not None and self._retry.is_over(message.published_at_ms, self.turn.now_ms):
+            self._retire(message, Reason.RETRY_TIMEOUT)
+        else:
+            self._put_back(message)
+
+    def write_down(self, message: Message) -> None:
+        """Give a message to the store that need not outlive us, so that its octets can leave memory."""
+        if self._log is not None:
+            self._log.add(message)
+
     def purge(self) -> int:
-        """Drop all that is ready; how many that were."""
-        count = self.ready.count
+        """Drop all that is ready or waits for its next try; how many that were."""
+        count = self.ready.count + self.waiting_count
+        waiting = [] if self.retries is None else self.retries.clear()
         if self._log is not None and not self.deleted:
-            self._log.purge(self.ready.in_memory(), self.ready.pages())
+            pages = self.ready.pages()
+            messages = self.ready.in_memory() + waiting
+            for page in pages:
+                if page.away:
+                    # Some that were in it are out: the rest goes one by one.
+                    messages += self._paging.read(page)
+                    page.is_out = False
+            self._log.purge(messages, [page for page in pages if not page.away])
         self.ready.clear()
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
@@ -427,6 +488,8 @@ class Queue(Pumped):
         self.deleted = True
         if self._log is not None:
             self._log.delete()
+        if self.retries is not None:
+            self.retries.stop()
         for timer in (self._expiry_timer, self._expires_timer):
             if timer is not None:
                 timer.cancel()
@@ -487,7 +550,7 @@ class Queue(Pumped):
     def _remember_expiry(self, message: Message) -> None:
         """A ready message that will expire. With the queue's own TTL it does so in order, and its level's head
         tells."""
-        if not self._in_order and self.ready.count == 1 and self.unacked_count == 0:
+        if not self._in_order and self.ready.count == 1 and self.unacked_count == 0 and self.waiting_count == 0:
             self._in_order = True
         if not self._in_order or self._ttl_ms < 0 or message.expires_at_ms != message.published_at_ms + self._ttl_ms:
             if len(self._expiries) > 2 * self.ready.count + STALE_EXPIRIES:
@@ -587,8 +650,8 @@ class Queue(Pumped):
     def start_at(self, next_position: int) -> None:
         """Recovery: positions go on behind those of the last run, of which only persistent messages are left."""
         self._next_position = next_position
-        self.persistent_count = self.ready.count
-        self.persistent_bytes = self.ready.body_bytes
+        self.persistent_count = self.ready.count + self.waiting_count
+        self.persistent_bytes = self.ready.body_bytes + (0 if self.retries is None else self.retries.body_bytes)
 
 
 def _settle(queue: Queue, message: Message) -> None:

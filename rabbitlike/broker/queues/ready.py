@@ -16,13 +16,11 @@ from operator import attrgetter, itemgetter
 
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.log import Page
-from rabbitlike.broker.states import GONE, PAGED, READY
+from rabbitlike.broker.states import GONE, MESSAGE_COST, PAGED, READY
 
 SMALLEST_RING = 16
 #: An empty ring larger than this goes back to the allocator.
 KEPT_RING = 65536
-#: What a message costs beside its body, roughly.
-MESSAGE_COST = 300
 
 
 class Ring:

@@ -104,6 +104,14 @@ class Get(Body):
     truncate: Number | None = None
 
 
+#: Who gives a message back has only looked at it, unless it is rejected.
+_SETTLES: Final = {
+    "ack_requeue_true": Settle.RETURN,
+    "reject_requeue_true": Settle.REQUEUE,
+    "reject_requeue_false": Settle.REJECT,
+}
+
+
 def _find(caller: Caller, vhost: str, name: str) -> Queue:
     home = caller.vhost(vhost, "vhost_not_found")
     caller.permit_in(home)("read", "queue", name)  # first: who may not read is not told what there is
@@ -136,9 +144,7 @@ async def get(here: Here, caller: Member, vhost: str, queue: str, body: Get) -> 
         finally:
             if not no_ack:
                 with turn(here.broker):
-                    verbs.settle(
-                        found, got, Settle.REJECT if body.ackmode == "reject_requeue_false" else Settle.REQUEUE
-                    )
+                    verbs.settle(found, got, _SETTLES[body.ackmode])
     if got and found.durable and not body.ackmode.endswith("requeue_true"):
         await stored(here.broker)
     encoding, truncate = str(body.encoding), body.truncate

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pamqp import commands
 
 from rabbitlike.broker.message import with_delivery_count
-from rabbitlike.broker.queues.arguments import consumer_priority
+from rabbitlike.broker.queues.arguments import consumer_ack_timeout, consumer_priority
 from rabbitlike.broker.verbs import check_fetch, count_fetch
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import not_allowed, not_implemented, precondition_failed
@@ -60,6 +60,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         prefetch_count=channel.prefetch_count,
         priority=consumer_priority(arguments, queue=name, vhost=channel.vhost.name),
         arguments=arguments,
+        ack_timeout_ms=consumer_ack_timeout(arguments, queue=name, vhost=channel.vhost.name),
     )
     queue.add_consumer(consumer, method.exclusive)
     channel.consumers[tag] = consumer
@@ -109,7 +110,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         return
     unacked = channel.unacked
     unacked.last_tag += 1
-    properties = with_delivery_count(message) if queue.counts_deliveries else message.properties
+    properties = with_delivery_count(message) if message.attempts or queue.counts_deliveries else message.properties
     channel.outlet.put_get_ok(
         channel.number,
         unacked.last_tag,
@@ -125,7 +126,10 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     if method.no_ack:
         queue.settle(message)
     else:
-        unacked.add(Delivery(unacked.last_tag, message, queue, None, channel.turn.now_ms))
+        delivery = Delivery(unacked.last_tag, message, queue, None, channel.turn.now_ms)
+        unacked.add(delivery)
+        if deadline_ms := channel.deadline_of(queue):
+            channel.deadlines.watch(delivery, deadline_ms)
         if timeout_ms := channel.timeout_of(queue):
             channel.timeout.watch(timeout_ms)
 

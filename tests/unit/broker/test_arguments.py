@@ -224,7 +224,7 @@ def test_value_is_checked_before_the_key() -> None:
 
 def test_unknown_arguments_are_accepted() -> None:
     """#75 only arguments that some type knows can be wrong for another."""
-    assert settings(Table({"x-retry-initial": "?", "x-what": 1, "what": None})) == QueueSettings()
+    assert settings(Table({"x-retry-wait": "?", "x-what": 1, "what": None})) == QueueSettings()
 
 
 def test_quorum_queue() -> None:

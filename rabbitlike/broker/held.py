@@ -1,0 +1,70 @@
+"""Messages that clients hold, settled or given more time by somebody else: an operator, or a worker that speaks HTTP.
+
+Whatever the client that holds one says of it afterwards means nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.queues import browse
+from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.views import clients_of
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.settle import Settle
+
+
+class Action(Enum):
+    """What became of it."""
+
+    ACKED = "acked"
+    REQUEUED = "requeued"
+    DEAD_LETTERED = "dead_lettered"
+    #: It ended, and there is no dead-letter exchange.
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    action: Action
+    #: Why it ended; None: it did not.
+    reason: Reason | None = None
+
+
+class NotHeldError(Exception):
+    """Nobody holds a message at that position. ``is_here``: it is in the queue, though."""
+
+    def __init__(self, is_here: bool) -> None:
+        super().__init__("ready or waiting for its next try" if is_here else "not there")
+        self.is_here = is_here
+
+
+def settle(queue: Queue, position: int, how: Settle) -> Settled:
+    """Decide about a message in its client's stead. Raises NotHeldError."""
+    for client in clients_of(queue.vhost):
+        for channel in client.open_channels():
+            settled = channel.settle_held(queue, position, how)
+            if settled is not None:
+                return settled
+    raise _not_held(queue, position)
+
+
+def extend(queue: Queue, position: int, more_ms: int) -> int | None:
+    """Give whoever holds a message so much time from now; when that ends. None: it has no deadline at all.
+
+    Raises NotHeldError."""
+    for client in clients_of(queue.vhost):
+        for channel in client.open_channels():
+            due_at_ms = channel.extend_held(queue, position, more_ms)
+            if due_at_ms is not None:
+                return due_at_ms or None
+    raise _not_held(queue, position)
+
+
+def _not_held(queue: Queue, position: int) -> NotHeldError:
+    is_waiting = queue.retries is not None and queue.retries.has(position)
+    return NotHeldError(is_waiting or bool(browse.find(queue, [position])))

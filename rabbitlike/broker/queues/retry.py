@@ -1,0 +1,91 @@
+"""When a message that failed is tried again: the schedule of a queue, read from its settings. Pure.
+
+Two families of names say the same kind of thing. `x-retry-…` grows by a factor; RabbitMQ 4.3's `x-delayed-retry-…`
+grows by steps of its minimum. Where both are given the first rules. Whatever the schedule, a message's own time to
+live and the total time end its waiting.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from rabbitlike.broker.states import LOOKED, RETURNED
+from rabbitlike.protocol.tables import Table
+
+#: What `x-delayed-retry-type` may say.
+RetryType = Literal["all", "failed", "returned", "disabled"]
+
+#: What holds where `x-retry-initial` is all that is said.
+MULTIPLIER: Final = 2.0
+MAX_DELAY_MS: Final = 300_000
+DELIVERY_LIMIT: Final = 10
+TIMEOUT_MS: Final = 10_800_000
+
+#: No wait is longer.
+LONGEST_MS: Final = 315_360_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRules:
+    """The schedule of one queue."""
+
+    #: The wait before the second try; 0: none, ever.
+    initial_ms: int = 0
+    #: Each wait is so many times the one before; None: each is the first longer than the one before.
+    multiplier: float | None = MULTIPLIER
+    max_delay_ms: int = LONGEST_MS
+    #: Time since publish after which it is not tried again; None: no such time.
+    timeout_ms: int | None = None
+    #: Messages given back by reject, by a client's end or a deadline wait; and those given back by nack.
+    delays_failed: bool = True
+    delays_returned: bool = True
+
+    def delay_ms(self, attempts: int, cause: int) -> int:
+        """How long a message waits that has come back for the ``attempts``-th time."""
+        if cause == LOOKED or not (self.delays_returned if cause == RETURNED else self.delays_failed):
+            return 0
+        if self.multiplier is None:
+            return min(self.initial_ms * attempts, self.max_delay_ms)
+        try:
+            return min(round(self.initial_ms * self.multiplier ** (attempts - 1)), self.max_delay_ms)
+        except OverflowError:
+            return self.max_delay_ms
+
+    def is_over(self, published_at_ms: int, now_ms: int) -> bool:
+        """Is it too late for another try?"""
+        return self.timeout_ms is not None and published_at_ms + self.timeout_ms <= now_ms
+
+    def end_of_wait_ms(self, due_at_ms: int, published_at_ms: int) -> int:
+        """When to look at it again: when it is due, or already when its total time is over."""
+        return due_at_ms if self.timeout_ms is None else min(due_at_ms, published_at_ms + self.timeout_ms)
+
+
+def read_retry(arguments: Table) -> RetryRules | None:
+    """The schedule that checked arguments ask for; None where they ask for none."""
+    timeout = arguments.get("x-retry-timeout")
+    timeout_ms = min(timeout, LONGEST_MS) if isinstance(timeout, int) and timeout >= 0 else None
+    initial = arguments.get("x-retry-initial")
+    if isinstance(initial, int):
+        multiplier = arguments.get("x-retry-multiplier")
+        return RetryRules(
+            min(initial, LONGEST_MS),
+            float(multiplier) if isinstance(multiplier, int | float) else MULTIPLIER,
+            _longest(arguments, "x-retry-max-delay", MAX_DELAY_MS),
+            timeout_ms if timeout is not None else TIMEOUT_MS,
+        )
+    kind = arguments.get("x-delayed-retry-type")
+    step = arguments.get("x-delayed-retry-min")
+    if kind in ("all", "failed", "returned") and isinstance(step, int):
+        return RetryRules(
+            min(step, LONGEST_MS),
+            None,
+            _longest(arguments, "x-delayed-retry-max", LONGEST_MS),
+            timeout_ms,
+            delays_failed=kind != "returned",
+            delays_returned=kind != "failed",
+        )
+    return None if timeout_ms is None else RetryRules(timeout_ms=timeout_ms)
+
+
+def _longest(arguments: Table, key: str, default_ms: int) -> int:
+    value = arguments.get(key)
+    return min(value, LONGEST_MS) if isinstance(value, int) else default_ms

@@ -1,0 +1,181 @@
+"""Messages of one queue that failed and wait for their next try, by the time they are due.
+
+They keep their positions and go back to their places. One timer, for the one that is due first. Beyond the queue's
+window a message that is on disk leaves its octets there and only its place is remembered; a batch is read back for all
+of it that is due soon. After a restart all start that way: nothing is read before its time.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.log import StoredBatch
+from rabbitlike.broker.states import GONE, LOGGED, MESSAGE_COST, UNLOGGED, WAITING
+from rabbitlike.clock import Timer
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+
+#: When a batch is read for one message, those of it that are due within this time come with it.
+READ_AHEAD_MS: Final = 1000
+#: Messages that go back in one turn.
+STRIDE: Final = 1000
+
+#: Due time, position, message. Positions are unlike, so messages are never compared.
+Entry = tuple[int, int, Message]
+
+
+class Waiting:
+    """The waiting messages of one queue. A heap's entry whose message does not wait any more is passed over."""
+
+    __slots__ = (
+        "_due_at_ms",
+        "_heap",
+        "_light",
+        "_queue",
+        "_timer",
+        "_unwritten",
+        "body_bytes",
+        "count",
+        "memory_bytes",
+    )
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+        self._heap: list[Entry] = []
+        self._timer: Timer | None = None
+        self._due_at_ms = 0
+        #: Those whose octets are on disk only, by batch.
+        self._light: dict[int, list[Entry]] = {}
+        #: Those that came when the window was full and were not on disk yet.
+        self._unwritten: deque[Entry] = deque()
+        self.count = 0
+        #: Of those never read since a restart, a guess.
+        self.body_bytes = 0
+        self.memory_bytes = 0
+
+    def add(self, message: Message, due_at_ms: int) -> None:
+        message.state = WAITING
+        entry = (due_at_ms, message.position, message)
+        heappush(self._heap, entry)
+        self.count += 1
+        self.body_bytes += len(message.body)
+        self.memory_bytes += MESSAGE_COST + len(message.body)
+        if self.memory_bytes > self._queue.paging.window_bytes:
+            self._lighten(entry)
+        self._watch(due_at_ms)
+
+    def recover(self, batch: StoredBatch, index: int, position: int, attempts: int, due_at_ms: int, size: int) -> None:
+        """One that waited when the last run ended; its body is of about that size."""
+        message = Message(b"", b"", b"", True, -1, 0)
+        message.position = position
+        message.attempts = attempts
+        message.batch = batch
+        message.index = index
+        message.logged = LOGGED
+        message.state = WAITING
+        entry = (due_at_ms, position, message)
+        heappush(self._heap, entry)
+        self._light.setdefault(batch.batch_id, []).append(entry)
+        self.count += 1
+        self.body_bytes += size
+        self.memory_bytes += MESSAGE_COST
+        self._watch(due_at_ms)
+
+    def has(self, position: int) -> bool:
+        return any(at == position and message.state == WAITING for _, at, message in self._heap)
+
+    def clear(self) -> list[Message]:
+        """None waits any more; those that did, perhaps without their octets."""
+        messages = [message for _, _, message in self._heap if message.state == WAITING]
+        for message in messages:
+            message.state = GONE
+        self._heap = []
+        self._light = {}
+        self._unwritten.clear()
+        self.count = self.body_bytes = self.memory_bytes = 0
+        self.stop()
+        return messages
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Time
+
+    def _watch(self, due_at_ms: int) -> None:
+        if self._timer is not None:
+            if self._due_at_ms <= due_at_ms:
+                return
+            self._timer.cancel()
+        self._due_at_ms = due_at_ms
+        turn = self._queue.turn
+        self._timer = turn.at(due_at_ms - turn.now_ms, self._wake)
+
+    def _wake(self) -> None:
+        """Those that are due go back; others see their turn between two slices of very many."""
+        self._timer = None
+        heap = self._heap
+        now_ms = self._queue.turn.now_ms
+        left = STRIDE
+        while heap and heap[0][0] <= now_ms and left:
+            message = heappop(heap)[2]
+            if message.state != WAITING:
+                continue
+            left -= 1
+            if not message.properties:
+                self._read(message, now_ms)
+            self._leave(message)
+            if message.properties:
+                self._queue.come_back(message)
+        if heap:
+            self._watch(max(heap[0][0], now_ms))
+
+    def _leave(self, message: Message) -> None:
+        message.state = GONE
+        self.count -= 1
+        self.body_bytes -= len(message.body)
+        self.memory_bytes -= MESSAGE_COST + len(message.body)
+        if self.count == 0:
+            self.body_bytes = 0  # what was guessed of messages never read
+
+    # Beyond memory
+
+    def _lighten(self, entry: Entry) -> None:
+        """The window is full: let go of what is on disk, and see to it that the rest will be."""
+        if entry[2].logged == UNLOGGED:
+            self._queue.write_down(entry[2])
+        self._unwritten.append(entry)
+        while self._unwritten:
+            message = self._unwritten[0][2]
+            if message.state == WAITING and message.properties and message.logged == LOGGED:
+                batch = message.batch
+                if not isinstance(batch, StoredBatch) or not self._queue.paging.is_written(batch):
+                    return
+                self._light.setdefault(batch.batch_id, []).append(self._unwritten[0])
+                self.memory_bytes -= len(message.body)
+                message.address = message.properties = message.body = b""
+            self._unwritten.popleft()
+
+    def _read(self, wanted: Message, now_ms: int) -> None:
+        """Bring a message's octets back, and with them those of its batch that are due soon."""
+        assert isinstance(wanted.batch, StoredBatch)
+        entries = self._light.pop(wanted.batch.batch_id, [])
+        soon_ms = now_ms + READ_AHEAD_MS
+        if later := [entry for entry in entries if entry[0] > soon_ms]:
+            self._light[wanted.batch.batch_id] = later
+        stored = {message.index: message for message in self._queue.paging.unpack(wanted.batch)}
+        for due_at_ms, _, message in entries:
+            if due_at_ms > soon_ms or message.state != WAITING or message.properties:
+                continue
+            found = stored.get(message.index)
+            if found is None:
+                continue  # the batch cannot be read, and that has been told
+            message.address, message.properties, message.body = found.address, found.properties, found.body
+            message.persistent = found.persistent
+            message.priority = found.priority
+            message.published_at_ms = found.published_at_ms
+            message.expires_at_ms = found.expires_at_ms
+            self.memory_bytes += len(message.body)

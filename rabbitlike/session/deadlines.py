@@ -1,0 +1,99 @@
+"""The ack deadline: a message that is not settled in time goes back to its queue, alone; its channel lives.
+
+One timer per channel, set only where there are deadlines, looks at what is outstanding when the first of it is due.
+What the client says later of a delivery that was taken back means nothing, and is no error.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from rabbitlike.broker.turn import Turn
+from rabbitlike.clock import Timer
+from rabbitlike.session.unacked import Delivery, Unacked
+
+#: With many outstanding, a look may be late by a millisecond for so many of them: looking must not become the work.
+LOOKED_AT_PER_MS: Final = 100
+#: Tags that are remembered one by one.
+MOST_LAPSED: Final = 10_000
+
+
+class Deadlines:
+    """The timer of one channel."""
+
+    __slots__ = ("_due_at_ms", "_on_late", "_timer", "_turn", "_unacked")
+
+    def __init__(self, unacked: Unacked, turn: Turn, on_late: Callable[[list[Delivery]], None]) -> None:
+        self._unacked = unacked
+        self._turn = turn
+        self._on_late = on_late
+        self._timer: Timer | None = None
+        self._due_at_ms = 0
+
+    def watch(self, delivery: Delivery, timeout_ms: int) -> None:
+        """It is to be settled within ``timeout_ms`` from now."""
+        delivery.due_at_ms = self._turn.now_ms + timeout_ms
+        self._arm(delivery.due_at_ms)
+
+    def look_again(self) -> None:
+        """Deliveries are outstanding again that were not for a while."""
+        self._arm(self._turn.now_ms)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, due_at_ms: int) -> None:
+        if self._timer is not None:
+            if self._due_at_ms <= due_at_ms:
+                return
+            self._timer.cancel()
+        self._due_at_ms = due_at_ms
+        self._timer = self._turn.at(due_at_ms - self._turn.now_ms, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now_ms = self._turn.now_ms
+        timed = [delivery for delivery in self._unacked.deliveries() if delivery.due_at_ms]
+        late = [delivery for delivery in timed if delivery.due_at_ms <= now_ms]
+        if late:
+            self._on_late(late)
+        if len(late) < len(timed):
+            soonest_ms = min(delivery.due_at_ms for delivery in timed if delivery.due_at_ms > now_ms)
+            self._arm(max(soonest_ms, now_ms + len(timed) // LOOKED_AT_PER_MS))
+
+
+class Lapsed:
+    """Tags of deliveries that were taken from the client: late, or settled by somebody else."""
+
+    __slots__ = ("_all_to", "_tags")
+
+    def __init__(self) -> None:
+        self._tags: set[int] = set()
+        #: When too many were never heard of again, all tags up to here pass for lapsed.
+        self._all_to = 0
+
+    def add(self, tag: int) -> None:
+        self._tags.add(tag)
+        if len(self._tags) > MOST_LAPSED:
+            oldest = sorted(self._tags)[: MOST_LAPSED // 2]
+            self._tags.difference_update(oldest)
+            self._all_to = oldest[-1]
+
+    def take(self, tag: int) -> bool:
+        """Was it taken from the client? Said once."""
+        if tag in self._tags:
+            self._tags.remove(tag)
+            return True
+        return 0 < tag <= self._all_to
+
+    def take_up_to(self, tag: int) -> bool:
+        """The same of a tag that stands for all up to it."""
+        if tag not in self._tags and not 0 < tag <= self._all_to:
+            return False
+        self.forget_up_to(tag)
+        return True
+
+    def forget_up_to(self, tag: int) -> None:
+        """The client has spoken for all of them."""
+        self._tags = {lapsed for lapsed in self._tags if lapsed > tag}
