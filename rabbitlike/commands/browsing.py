@@ -40,12 +40,14 @@ FromExchange = Annotated[
 ]
 
 
-def look(api: Api, path: tuple[str, ...], query: dict[str, str | int], most: int) -> Iterator[View]:
+def look(
+    api: Api, path: tuple[str, ...], query: dict[str, str | int], most: int, what: str = "messages"
+) -> Iterator[View]:
     """Up to `most` messages, however many answers that takes: one looks at a part of the queue only."""
     asked = dict(query)
     left = most
     while left > 0:
-        answer = api.get(*path, "messages", limit=min(left, MOST_SEEN), **asked)
+        answer = api.get(*path, what, limit=min(left, MOST_SEEN), **asked)
         yield from answer["items"]
         left -= len(answer["items"])
         if answer["next"] is None:
@@ -65,7 +67,7 @@ def _texts(each: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _filter(
+def filter_of(
     header: list[str] | None, prop: list[str] | None, text: str | None, key: str | None, exchange: str | None
 ) -> View:
     """Which messages are meant, as `messages/move` takes it."""
@@ -79,7 +81,7 @@ def _filter(
     return {name: value for name, value in given.items() if value is not None and value != {}}
 
 
-def _query(wanted: View) -> dict[str, str | int]:
+def query_of(wanted: View) -> dict[str, str | int]:
     """The same, as a query takes it."""
     query: dict[str, str | int] = {}
     for name, value in wanted.items():
@@ -107,7 +109,7 @@ def peek(
     truncate: Truncate = None,
 ) -> None:
     """Look at messages without touching them: nothing is taken, marked or reordered, however far behind the front."""
-    query = _query(_filter(header, prop, text, key, exchange))
+    query = query_of(filter_of(header, prop, text, key, exchange))
     query |= {"offset": offset} if offset else {}
     query |= {"truncate": truncate} if truncate is not None else {}
     messages = list(look(call.api, ("queues", call.vhost, queue), query, count))
@@ -155,7 +157,7 @@ def move(
     exchange: FromExchange = None,
 ) -> None:
     """Move messages to another queue or through an exchange. One that no queue would take stays where it is."""
-    wanted = _filter(header, prop, text, key, exchange)
+    wanted = filter_of(header, prop, text, key, exchange)
     if (to is None) == (to_exchange is None):
         raise Fault("where to? Give --to a queue, or --to-exchange")
     if not (count or everything or position or wanted):

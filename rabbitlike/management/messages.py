@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
@@ -131,6 +131,11 @@ class Filter:
     @property
     def is_empty(self) -> bool:
         return self == Filter()
+
+    @property
+    def test(self) -> Callable[[Message], bool] | None:
+        """`matches`, or None where all are meant."""
+        return None if self.is_empty else self.matches
 
     def matches(self, message: Message) -> bool:
         # The cheapest first: most messages fail it.

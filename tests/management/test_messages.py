@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from rabbitlike.broker.permissions import Permission
+from rabbitlike.management import scanning
 from rabbitlike.management.routes import messages
 from tests.support.api import Api
 from tests.support.pair import Channel
@@ -294,7 +295,7 @@ async def test_filters(api: Api, ch: Channel) -> None:
 
 
 async def test_a_search_is_cut_and_goes_on(api: Api, ch: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_SCANNED", 1)
+    monkeypatch.setattr(scanning, "MAX_SCANNED", 1)
     monkeypatch.setattr("rabbitlike.broker.queues.browse.STEP", 4)
     fill(ch, 10)
     first = (await api.get(f"{LOOK}?header.n=9")).json()

@@ -22,7 +22,6 @@ from rabbitlike.management.bodies import Body, Number, checked_name, exchange_na
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import ApiError, bad_request, closed, not_found
 from rabbitlike.management.messages import (
-    Filter,
     filter_from,
     filter_of,
     message_view,
@@ -32,6 +31,7 @@ from rabbitlike.management.messages import (
     to_properties,
 )
 from rabbitlike.management.routing import Router
+from rabbitlike.management.scanning import MAX_PAYLOADS, place_of, scan, token_of
 from rabbitlike.management.turns import stored, turn
 from rabbitlike.protocol.errors import AmqpError
 
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 
 router = Router("messages")
 
-#: One answer holds no more octets of messages than this, however many are asked for (but always one message).
-MAX_PAYLOADS: Final = 20 * 1024 * 1024
-#: One request looks at no more messages than this, and says where it stopped.
-MAX_SCANNED: Final = 10_000
 MAX_MOVED: Final = 10_000
 #: Messages moved or deleted in one turn.
 STRIDE: Final = 20
@@ -167,20 +163,6 @@ async def get(here: Here, caller: Member, vhost: str, queue: str, body: Get) -> 
 # Beyond RabbitMQ
 
 
-def _place(token: str | None) -> browse.Place | None:
-    """Where an earlier answer stopped."""
-    if token is None:
-        return None
-    level, _, position = token.partition("-")
-    if not (level.isdecimal() and position.isdecimal() and len(token) < 40):
-        raise bad_request("after: give what an earlier answer had as next")
-    return browse.Place(int(level), int(position))
-
-
-def _token(walk: browse.Walk, place: browse.Place) -> str | None:
-    return None if walk.is_done else f"{place.level}-{place.position}"
-
-
 @router.get("/queues/{vhost:name}/{queue:name}/messages", response_model=None)
 async def look(
     request: Request,
@@ -202,36 +184,12 @@ async def look(
     """
     found = _find(caller, vhost, queue)
     wanted = filter_of(request.query_params)
-    walk = browse.Walk(found, offset=offset, after=_place(after), newer_than=newer_than)
+    walk = browse.Walk(found, offset=offset, after=place_of(after), newer_than=newer_than)
     last = found.last_position
-    chosen, scanned, place = await _scan(walk, found, wanted, limit)
+    chosen, scanned, place = await scan(walk, found, wanted.test, limit)
     items = [message_view(seen.message, encoding, truncate) for seen in chosen]
-    body = {"items": items, "scanned": scanned, "next": _token(walk, place), "last": last}
+    body = {"items": items, "scanned": scanned, "next": token_of(walk, place), "last": last}
     return lists.one(request, body)
-
-
-async def _scan(
-    walk: browse.Walk, queue: Queue, wanted: Filter, limit: int
-) -> tuple[list[browse.Seen], int, browse.Place]:
-    """Up to `limit` messages that are wanted, how many were looked at, and the place after the last of them."""
-    chosen: list[browse.Seen] = []
-    scanned = size = 0
-    place = walk.place
-    slices = lists.Slices()
-    while not walk.is_done and not queue.deleted and scanned < MAX_SCANNED:
-        step = walk.step()
-        for seen in step:
-            scanned += 1
-            if wanted.is_empty or wanted.matches(seen.message):
-                chosen.append(seen)
-                size += len(seen.message.body)
-                if len(chosen) == limit or size >= MAX_PAYLOADS:
-                    is_last = seen is step[-1]
-                    return chosen, scanned, walk.place if is_last else seen.place
-            await slices.breathe()
-        place = walk.place
-        await slices.breathe()
-    return chosen, scanned, place
 
 
 @router.delete("/queues/{vhost:name}/{queue:name}/messages/{position}", status_code=204, response_model=None)
@@ -281,11 +239,11 @@ async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -
     elif body.filter is None and body.count is None:
         raise bad_request("say which messages: positions, filter or count")
     else:
-        walk = browse.Walk(source, after=_place(body.after))
+        walk = browse.Walk(source, after=place_of(body.after))
         wanted = filter_from(body.filter or {})
-        chosen, scanned, place = await _scan(walk, source, wanted, body.count or MAX_MOVED)
+        chosen, scanned, place = await scan(walk, source, wanted.test, body.count or MAX_MOVED)
         positions = [seen.position for seen in chosen]
-        following = _token(walk, place)
+        following = token_of(walk, place)
     moved = 0
     slices = lists.Slices()
     for at in range(0, len(positions), STRIDE):

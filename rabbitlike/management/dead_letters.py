@@ -1,0 +1,207 @@
+"""The dead letters of a queue, wherever they stand: found, shown, put back and deleted, a slice at a time.
+
+A letter is named by its position and the queue it stands in, `17-orders.dlq`; the position alone will do where there is
+one such queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rabbitlike.broker.queues import browse
+from rabbitlike.broker.queues.dead_letter_queue import died_in, last_death, letter_queues, retry
+from rabbitlike.management import lists
+from rabbitlike.management.errors import bad_request, not_found
+from rabbitlike.management.messages import Filter, View, message_view
+from rabbitlike.management.scanning import MAX_SCANNED, place_of, scan, token_of
+from rabbitlike.management.turns import turn
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.tables import Table
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.message import Message
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.management.auth import Caller
+
+#: Letters put back or deleted in one turn.
+STRIDE: Final = 50
+
+#: What is done with letters at these positions of a queue; how many there were.
+Deed: TypeAlias = "Callable[[Queue, Sequence[int]], int]"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which letters of a queue are meant. Exchange and key are those by which the message had come to the queue."""
+
+    queue: str
+    reason: str | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+    #: What else is asked of the letter as it stands.
+    also: Filter = field(default_factory=Filter)
+
+    @classmethod
+    def of(cls, queue: Queue, given: Filter, reason: str | None) -> Wanted:
+        also = replace(given, exchange=None, routing_key=None)
+        return cls(queue.name, reason, given.exchange, given.routing_key, also)
+
+    def matches(self, message: Message) -> bool:
+        death = last_death(message)
+        return (
+            death is not None
+            and death.queue == self.queue
+            and self.reason in (None, death.reason)
+            and self.exchange in (None, death.exchange)
+            and (self.routing_key is None or self.routing_key in death.routing_keys)
+            and (self.also.is_empty or self.also.matches(message))
+        )
+
+
+def sources_of(caller: Caller, queue: Queue) -> list[Queue]:
+    """The queues with dead letters of this one, if the caller may read them all."""
+    sources = [source for source in letter_queues(queue) if source.owner is None]
+    permit = caller.permit_in(queue.vhost)
+    for source in sources:
+        permit("read", "queue", source.name)
+    return sources
+
+
+def letter_view(seen: browse.Seen, source: Queue, encoding: str, truncate: int | None) -> View:
+    message = seen.message
+    view = message_view(message, encoding, truncate)
+    death = last_death(message)
+    assert death is not None
+    properties = Properties(message.properties)
+    retries = (properties.headers or Table()).get("x-retry-count")
+    return {
+        "id": f"{message.position}-{source.name}",
+        "dead_letter_queue": source.name,
+        "message_id": properties.message_id,
+        "reason": death.reason,
+        "deaths": death.count,
+        "retry_count": retries if isinstance(retries, int) else None,
+        "moved_at": message.published_at_ms,
+        "first_death_at": death.time_s * 1000,
+        **view,
+        "exchange": death.exchange,
+        "routing_key": death.routing_keys[0] if death.routing_keys else "",
+    }
+
+
+async def page(
+    sources: Sequence[Queue], wanted: Wanted, limit: int, after: str | None, show: Callable[[browse.Seen, Queue], View]
+) -> View:
+    """Letters of one queue after the other: as many as are asked for, or as one request may look at."""
+    place, first = _begin(sources, after)
+    items: list[View] = []
+    scanned = 0
+    following: str | None = None
+    for source in sources[first:]:
+        walk = browse.Walk(source, after=place)
+        place = None
+        chosen, looked_at, reached = await scan(walk, source, wanted.matches, limit - len(items), MAX_SCANNED - scanned)
+        scanned += looked_at
+        items += [show(seen, source) for seen in chosen]
+        token = token_of(walk, reached)
+        if token is not None and not source.deleted:
+            following = f"{token}-{source.name}"
+            break
+    return {"items": items, "scanned": scanned, "next": following}
+
+
+def _begin(sources: Sequence[Queue], after: str | None) -> tuple[browse.Place | None, int]:
+    if after is None:
+        return None, 0
+    level, _, rest = after.partition("-")
+    position, _, name = rest.partition("-")
+    for at, source in enumerate(sources):
+        if source.name == name:
+            return place_of(f"{level}-{position}"), at
+    raise bad_request("after: give what an earlier answer had as next")
+
+
+def find(sources: Sequence[Queue], letter: str) -> tuple[Queue, int]:
+    """Where a letter stands that is named so."""
+    position, dash, name = letter.partition("-")
+    named = [source for source in sources if not dash or source.name == name]
+    if not position.isdecimal() or len(position) > len(str(1 << 63)) or not named:
+        raise not_found()
+    if len(named) > 1:
+        raise bad_request("there are several dead letter queues: give the id as the list has it")
+    return named[0], int(position)
+
+
+def put_back(queue: Queue) -> Deed:
+    return lambda source, positions: retry(queue, source, positions)
+
+
+def discard(queue: Queue) -> Deed:
+    """Only what is the queue's: positions may have been made up."""
+
+    def deed(source: Queue, positions: Sequence[int]) -> int:
+        found = [seen.position for seen in browse.find(source, positions) if died_in(seen.message, queue.name)]
+        return browse.remove(source, found)
+
+    return deed
+
+
+def is_there(queue: Queue, source: Queue, position: int) -> bool:
+    return any(died_in(seen.message, queue.name) for seen in browse.find(source, [position]))
+
+
+async def for_named(queue: Queue, sources: Sequence[Queue], letters: Sequence[str], deed: Deed) -> tuple[int, int]:
+    """How many letters were meant, and with how many it was done."""
+    by_source: dict[Queue, dict[int, None]] = {}
+    for letter in letters:
+        source, position = find(sources, letter)
+        by_source.setdefault(source, {})[position] = None
+    done = 0
+    for source, positions in by_source.items():
+        done += await _do(queue, source, list(positions), deed)
+    return sum(map(len, by_source.values())), done
+
+
+async def for_all(
+    queue: Queue, sources: Sequence[Queue], wanted: Wanted, deed: Deed, count: int | None = None
+) -> tuple[int, int]:
+    """The same for those that are wanted and there already, the first `count` of them if that is given."""
+    matched = done = 0
+    for source in sources:
+        async for positions in _wanted(source, wanted):
+            if count is not None:
+                positions = positions[: count - matched]
+            matched += len(positions)
+            done += await _do(queue, source, positions, deed)
+            if queue.deleted or matched == count:
+                return matched, done
+    return matched, done
+
+
+async def _wanted(source: Queue, wanted: Wanted) -> AsyncIterator[list[int]]:
+    walk = browse.Walk(source)
+    last = source.last_position  # what is put back may die again at once
+    slices = lists.Slices()
+    while not walk.is_done and not source.deleted:
+        found = []
+        for seen in walk.step():
+            if seen.position <= last and wanted.matches(seen.message):
+                found.append(seen.position)
+            await slices.breathe()
+        if found:
+            yield found
+        await slices.breathe()
+
+
+async def _do(queue: Queue, source: Queue, positions: Sequence[int], deed: Deed) -> int:
+    done = 0
+    slices = lists.Slices()
+    for at in range(0, len(positions), STRIDE):
+        if source.deleted or queue.deleted:
+            break
+        with turn(queue.vhost.broker):
+            done += deed(source, positions[at : at + STRIDE])
+        await slices.breathe()
+    return done
