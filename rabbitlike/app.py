@@ -295,7 +295,8 @@ def _tame_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 50, 1000)
+    # The first number is also the longest pause: some 200 ns for each object made and not freed since the last one.
+    gc.set_threshold(10_000, 500, 1000)
 
 
 def _tame_allocator() -> None:
