@@ -38,6 +38,7 @@ HOT = (
     "rabbitlike.broker.counters",
     "rabbitlike.broker.message",
     "rabbitlike.broker.ports",
+    "rabbitlike.broker.trail",
     "rabbitlike.broker.turn",
     "rabbitlike.broker.journal",
     "rabbitlike.broker.queues.record",

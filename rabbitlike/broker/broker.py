@@ -278,6 +278,7 @@ class Broker:
             vhost.is_protected = is_protected
         if is_traced is not None:
             vhost.is_traced = is_traced
+            vhost.retrace()
         self.topology.add_vhost(vhost)
         return is_new
 

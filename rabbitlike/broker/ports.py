@@ -7,6 +7,9 @@ from typing import Protocol
 
 from rabbitlike.broker.message import Message
 
+#: Who was given a message, or published it: connection, channel, user.
+ClientName = tuple[str, int, str]
+
 
 class Owner(Protocol):
     """A connection that exclusive queues belong to."""
@@ -44,6 +47,10 @@ class Subscriber:
 
     def view(self) -> dict[str, object]:
         """What the management API shows of it."""
+        raise NotImplementedError
+
+    def client(self) -> ClientName:
+        """Whose it is."""
         raise NotImplementedError
 
     def retime(self) -> None:

@@ -228,6 +228,7 @@ def _restore_accounts(broker: Broker, found: dict[str, list[tuple[list[str], dic
         vhost.default_queue_type = value.get("default_queue_type")
         vhost.is_protected = value.get("is_protected", False)
         vhost.is_traced = value.get("is_traced", False)
+        vhost.retrace()
     for (name,), value in found.get(USER, ()):
         broker.users.add_hashed(
             name, value["hash"], algorithm=value["algorithm"], tags=value["tags"], limits=value.get("limits", {})

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Keys that begin so are addresses of direct replies.
 REPLIES: Final = "amq.rabbitmq.reply-to."
+#: What stands for a connection's name where there is none.
+NO_CHANNEL: Final = "HTTP API"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ def publish(
             return Published(True, publication.deposit(now_ms), later.persistent)
     seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
     queues = vhost.route(exchange, keys, properties, seen)
+    if vhost.firehose is not None:
+        vhost.firehose.published(address, keys, properties, body, queues, (NO_CHANNEL, 1, user.name))
     _count_publish(exchange.counters, vhost.counters, len(queues))
     publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
     is_accepted = publication.deposit(now_ms)
@@ -120,6 +124,8 @@ def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched
         properties = with_delivery_count(message) if message.attempts or queue.counts_deliveries else message.properties
         found.append(Fetched(message, properties, message.attempts > 0, queue.message_count))
         count_fetch(queue, message, vhost.counters, no_ack=no_ack)
+        if queue.trail is not None:
+            queue.trail.fetched(message, (NO_CHANNEL, 1, user.name))
         if no_ack:
             queue.settle(message)
     return found

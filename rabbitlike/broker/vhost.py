@@ -15,6 +15,8 @@ from rabbitlike.broker.bindings import Binding
 from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.delays import Delays
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
+from rabbitlike.broker.firehose import EXCHANGE as TRACE_EXCHANGE
+from rabbitlike.broker.firehose import Firehose
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
 from rabbitlike.broker.policies import Policies
@@ -29,6 +31,7 @@ from rabbitlike.broker.queues.arguments import (
 from rabbitlike.broker.queues.dead_letter import original_keys
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.trail import Trail
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
@@ -50,7 +53,7 @@ PREDECLARED: Final = (
     ("amq.topic", "topic", False),
     ("amq.headers", "headers", False),
     ("amq.match", "headers", False),
-    ("amq.rabbitmq.trace", "topic", True),
+    (TRACE_EXCHANGE, "topic", True),
 )
 
 # What a declaration without arguments comes to: thousands of queues share it.
@@ -69,6 +72,7 @@ class Vhost:
         "delays",
         "description",
         "exchanges",
+        "firehose",
         "generation",
         "is_protected",
         "is_traced",
@@ -102,6 +106,8 @@ class Vhost:
         #: It cannot be deleted while this is set.
         self.is_protected = False
         self.is_traced = False
+        #: There while it is traced.
+        self.firehose: Firehose | None = None
         self.limits: Limits = NO_LIMITS
         self.policies = Policies(self)
         self.delays = Delays(self)
@@ -124,6 +130,16 @@ class Vhost:
         self.generation += 1
         # What publishers remember is checked against the turn, which they have at hand.
         self.broker.turn.renew()
+
+    def retrace(self) -> None:
+        """What is to be told of messages has changed: every queue hears of it, and so do publishers."""
+        self.firehose = Firehose(self) if self.is_traced else None
+        for queue in self.queues.values():
+            queue.trail = self._make_trail(queue)
+        self.renew_routes()
+
+    def _make_trail(self, queue: Queue) -> Trail | None:
+        return None if self.firehose is None else Trail(queue.name, self.firehose)
 
     # Looking up
 
@@ -318,6 +334,7 @@ class Vhost:
             log=log,
         )
         queue.policy, queue.operator_policy = policies
+        queue.trail = self._make_trail(queue)
         self.queues[name] = queue
         if holder is not None:
             self._owned.setdefault(holder, {})[queue] = None

@@ -28,6 +28,7 @@ from rabbitlike.commands import (
     status,
     tailing,
     top,
+    tracing,
 )
 from rabbitlike.commands.faults import Fault
 
@@ -52,6 +53,7 @@ def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> Non
         ("connections", queues.connections, THINGS),
         ("tail", tailing.group, MESSAGES),
         ("dlq", dead_letters.group, MESSAGES),
+        ("trace", tracing.group, MESSAGES),
         ("users", accounts.users, RIGHTS),
         ("permissions", accounts.permissions, RIGHTS),
         ("policies", policies.group, RIGHTS),

@@ -18,6 +18,7 @@ from rabbitlike.broker.held import Action, Settled
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
+from rabbitlike.broker.ports import ClientName
 from rabbitlike.broker.publication import Publication, check_user_id
 from rabbitlike.broker.queues.dead_letter import Reason, forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
@@ -271,6 +272,8 @@ class Channel(Content):
         elif cacheable(exchange, self.vhost.exchanges):
             target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
             target.is_stored = is_stored(target.queues)
+            # The firehose sees all there is to see of a publish, which only the careful way does.
+            target.is_plain = self.vhost.firehose is None
         else:
             target.is_plain = False
         if len(self._targets) >= TARGETS_KEPT:
@@ -295,6 +298,8 @@ class Channel(Content):
             self.connection.permit_topic("write", target.exchange.name, target.routing_key)
         check_user_id(properties, self.connection.user)
         if target.is_reply:
+            if self.vhost.firehose is not None:
+                self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
             self._reply(target, properties, body)
             return
         if is_timed(properties) and self._delay(target, keys, given, body, expiration_ms):
@@ -306,6 +311,8 @@ class Channel(Content):
                 self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
             )
             queues = self.vhost.route(target.exchange, keys, properties, seen)
+        if self.vhost.firehose is not None:
+            self.vhost.firehose.published(self.address, keys, properties, body, queues, self.client())
         publication = Publication(
             target.counters,
             queues,
@@ -599,6 +606,10 @@ class Channel(Content):
     def _notify_cancel(self, tag: str) -> None:
         if self.is_open:
             self.send(methods.make(commands.Basic.Cancel, consumer_tag=tag, nowait=True))
+
+    def client(self) -> ClientName:
+        user = self.connection.user
+        return self.connection.name, self.number, "" if user is None else user.name
 
     def view(self) -> dict[str, object]:
         return views.channel(self)

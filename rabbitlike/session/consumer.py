@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message, with_delivery_count
-from rabbitlike.broker.ports import Subscriber
+from rabbitlike.broker.ports import ClientName, Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.frames import likeness
@@ -194,3 +194,6 @@ class Consumer(Subscriber):
 
     def view(self) -> dict[str, object]:
         return views.consumer(self)
+
+    def client(self) -> ClientName:
+        return self.channel.client()

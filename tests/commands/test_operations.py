@@ -205,3 +205,15 @@ def test_in_a_shell(broker: BrokerProcess) -> None:
     refused = rabbitlike("delete", "queue", "shell", broker=broker)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == "rabbitlike: no queue 'shell' in vhost '/'\n"
+
+
+def test_trace_on_and_off_leave_the_rest_of_a_vhost_alone(run: Run) -> None:
+    """G18"""
+    run("declare", "vhost", "traced", "--description", "of mine").assert_done()
+    assert "amq.rabbitmq.trace" in run("trace", "on", "-V", "traced").assert_done().out
+    shown = run("show", "vhost", "traced", "--json").assert_done().json
+    assert (shown["tracing"], shown["description"]) == (True, "of mine")
+    assert run("trace", "off", "-V", "traced", "--json").assert_done().json["outcome"] == "untraced"
+    shown = run("show", "vhost", "traced", "--json").assert_done().json
+    assert (shown["tracing"], shown["description"]) == (False, "of mine")
+    run("delete", "vhost", "traced").assert_done()

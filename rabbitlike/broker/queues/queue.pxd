@@ -7,6 +7,7 @@ from rabbitlike.broker.ports cimport Pumped, Subscriber
 from rabbitlike.broker.queues.consumers cimport Consumers
 from rabbitlike.broker.queues.log cimport Log
 from rabbitlike.broker.queues.ready cimport Ready
+from rabbitlike.broker.trail cimport Trail
 from rabbitlike.broker.turn cimport Turn
 
 cdef int FAILED, GONE, LOGGED, READY, UNACKED
@@ -22,6 +23,7 @@ cdef class Queue(Pumped):
     cdef readonly object arguments
     cdef readonly object settings
     cdef readonly Turn turn
+    cdef public Trail trail
     cdef readonly bint deleted
     cdef readonly Ready ready
     cdef readonly object retries

@@ -21,6 +21,7 @@ from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.ready import Ready
 from rabbitlike.broker.queues.waiting import Waiting
 from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
+from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol.errors import access_refused
@@ -77,6 +78,7 @@ class Queue(Pumped):
         "ready",
         "retries",
         "settings",
+        "trail",
         "turn",
         "unacked_bytes",
         "unacked_count",
@@ -108,6 +110,8 @@ class Queue(Pumped):
         self.arguments = arguments
         self.turn: Turn = vhost.broker.turn
         self.deleted = False
+        #: Who is told of what happens to its messages.
+        self.trail: Trail | None = None
         #: Takes messages in, but hands none out.
         self.is_paused = False
         #: What holds for it beside its arguments.
@@ -317,6 +321,8 @@ class Queue(Pumped):
             if message is None:
                 return
             consumer.deliver(message)
+            if self.trail is not None:
+                self.trail.delivered(message, consumer)
 
     def take(self) -> Message | None:
         """The next message to go out, or None. It counts as unacked until it is settled or returned."""

@@ -123,6 +123,8 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     )
     channel.outlet.mark()
     count_fetch(queue, message, channel.counters, channel.totals, no_ack=method.no_ack)
+    if queue.trail is not None:
+        queue.trail.fetched(message, channel.client())
     if method.no_ack:
         queue.settle(message)
     else:
