@@ -43,6 +43,7 @@ HOT = (
     "rabbitlike.broker.journal",
     "rabbitlike.broker.queues.record",
     "rabbitlike.broker.queues.log",
+    "rabbitlike.broker.queues.fairness",
     "rabbitlike.broker.queues.ready",
     "rabbitlike.broker.queues.consumers",
     "rabbitlike.broker.queues.queue",

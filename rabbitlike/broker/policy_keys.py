@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
-from rabbitlike.broker.queues.arguments import QueueSettings, read_settings
+from rabbitlike.broker.queues import weights
+from rabbitlike.broker.queues.arguments import QueueSettings, levels_of, read_settings
 from rabbitlike.broker.terms import Json, pairs, term
 from rabbitlike.protocol.tables import Table
 
@@ -142,6 +143,13 @@ KEYS: Final[Mapping[str, Key]] = {
     "overflow": Key(
         _one_of("drop-head", "reject-publish", "reject-publish-dlx"), "is not a valid overflow value", operator=True
     ),
+    "priority-max-wait": Key(_at_least(1), "is not a valid maximum wait", operator=True),
+    "priority-mode": Key(_one_of("strict", "weighted"), "is not a valid priority mode", operator=True),
+    "priority-weights": Key(
+        lambda value: weights.read(value) is not None,
+        "is not a list of weights from 1 to 10000, the highest level's first",
+        operator=True,
+    ),
     "queue-leader-locator": Key(_one_of(*_LOCATORS), "is not a valid queue leader locator value"),
     "queue-master-locator": Key(
         _one_of("client-local", "min-masters", "random"), "invalid queue-master-locator value", operator=True
@@ -251,7 +259,15 @@ def lower_limit(one: int, other: int) -> int:
 
 
 # What a queue obeys, of all it could: which of argument and policy wins where both speak.
-_LOWER_WINS: Final = ("expires", "max-length", "max-length-bytes", "message-ttl", "consumer-timeout", "ack-timeout")
+_LOWER_WINS: Final = (
+    "expires",
+    "max-length",
+    "max-length-bytes",
+    "message-ttl",
+    "consumer-timeout",
+    "ack-timeout",
+    "priority-max-wait",
+)
 _ARGUMENT_WINS: Final = (
     "dead-letter-exchange",
     "dead-letter-routing-key",
@@ -264,6 +280,7 @@ _ARGUMENT_WINS: Final = (
     "delayed-retry-max",
     "delayed-retry-min",
     "delayed-retry-type",
+    "priority-mode",
 )
 
 
@@ -285,6 +302,11 @@ def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType
     auto = definition.get("dead-letter-auto")
     if isinstance(auto, bool) and "x-dead-letter-auto" not in arguments:
         joined["x-dead-letter-auto"] = auto
+    said = weights.read(definition.get("priority-weights"))
+    if said is not None and "x-priority-weights" not in arguments:
+        # How many levels a queue has is settled when it is declared.
+        joined["x-max-priority"] = levels_of(arguments) - 1
+        joined["x-priority-weights"] = list(said)
     limit = definition.get("delivery-limit")
     if isinstance(limit, int):
         argument = arguments.get("x-delivery-limit")

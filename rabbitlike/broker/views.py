@@ -18,7 +18,7 @@ from rabbitlike.protocol.constants import TIMESTAMP
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.broker import Client
@@ -312,6 +312,32 @@ def queue(queue: Queue) -> View:
 def queue_details(queue: Queue) -> View:
     """What one queue's own page shows besides."""
     return {"consumer_details": consumers_of(queue), "incoming": [], "deliveries": []}
+
+
+def priorities(queue: Queue) -> list[View]:
+    """The levels of a queue that were ever used, highest first: what each holds and how it was served."""
+    *others, bottom = [level for _, level in queue.ready.numbered()]
+    rows = [(level.count, level.unacked, level.enqueued, level.dequeued) for level in others]
+    # What is counted of the bottom level is what the queue has beyond the others.
+    rest = [queue.ready.count, queue.unacked_count, queue.counters.publish, queue.counters.deliver_get]
+    for row in rows:
+        rest = [total - part for total, part in zip(rest, row, strict=True)]
+    found = [_priority(queue, level.number, row, level.served_at_ms) for level, row in zip(others, rows, strict=True)]
+    found.append(_priority(queue, 0, rest, bottom.served_at_ms if others else queue.served_at_ms))
+    return found
+
+
+def _priority(queue: Queue, number: int, counts: Sequence[int], served_at_ms: int) -> View:
+    ready, in_flight, enqueued, dequeued = counts
+    return {
+        "priority": number,
+        "weight": None if queue.settings.weights is None else queue.settings.weights[number],
+        "ready": ready,
+        "in_flight": in_flight,
+        "enqueued": enqueued,
+        "dequeued": dequeued,
+        "last_served": instant(served_at_ms) if served_at_ms else None,
+    }
 
 
 def consumers_of(queue: Queue) -> list[View]:

@@ -97,6 +97,8 @@ QUEUE: Final = Kind(
     attrgetter("ready.count", "unacked_count", *(f"counters.{name}" for name in ("publish", *OUT, *DISK))),
     shown={"lengths": MESSAGES},
 )
+#: A level of a queue that has more than the lowest.
+LEVEL: Final = Kind(Shape((), ("enqueued", "dequeued")), attrgetter("enqueued", "dequeued"))
 EXCHANGE: Final = Kind(Shape((), ("publish_in", "publish_out")), _counts("publish_in", "publish_out"))
 CHANNEL: Final = Kind(Shape((), (*IN, *OUT)), _counts(*IN, *OUT))
 CONNECTION: Final = Kind(Shape((), OCTETS, "Q"), attrgetter(*OCTETS), shown={"data_rates": OCTETS})

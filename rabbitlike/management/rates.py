@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rabbitlike.management.ages import NO_AGES
 from rabbitlike.management.details import STILL, Reading, View
 from rabbitlike.management.history import DETAIL_ROWS, History, LongHistory, Values
-from rabbitlike.management.kinds import CHANNEL, CHURN, CONNECTION, EXCHANGE, NODE, QUEUE, VHOST, Kind
+from rabbitlike.management.kinds import CHANNEL, CHURN, CONNECTION, EXCHANGE, LEVEL, NODE, QUEUE, VHOST, Kind
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
@@ -119,6 +119,9 @@ class Rates:
                 ready += values[0]
                 unacked += values[1]
                 self._sample(here, new, QUEUE, queue, values)
+                if queue.ready.has_levels:
+                    for _, level in queue.ready.numbered()[:-1]:
+                        self._sample(here, new, LEVEL, level, LEVEL.read(level))
                 if count % STRIDE == 0:
                     yield
             for count, exchange in enumerate(list(vhost.exchanges.values())):

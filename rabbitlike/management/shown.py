@@ -14,7 +14,7 @@ from fastapi import Request
 from rabbitlike.broker import views
 from rabbitlike.management.ages import ages_in
 from rabbitlike.management.context import context_of
-from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, QUEUE, VHOST, Kind
+from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, LEVEL, QUEUE, VHOST, Kind
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Client, ClientChannel
@@ -65,7 +65,26 @@ def queues(request: Request) -> Callable[[Queue], View]:
 def queue_in_full(request: Request, queue: Queue) -> View:
     """How a queue's own page shows it."""
     view = queues(request)(queue)
-    return view if without_stats(request) else {**view, **views.queue_details(queue)}
+    if without_stats(request):
+        return view
+    return {**view, **views.queue_details(queue), "priorities": priorities(request, queue)}
+
+
+def priorities(request: Request, queue: Queue) -> list[View]:
+    """The levels of a queue, each with its rates; those of the lowest are the queue's own less all others'."""
+    rates = context_of(request).rates
+    whole = rates.reading(QUEUE, (queue,))
+    enqueued, dequeued = whole.rate("publish"), whole.rate("deliver_get")
+    found = views.priorities(queue)
+    for view, (number, level) in zip(found, queue.ready.numbered(), strict=True):
+        if number:
+            reading = rates.reading(LEVEL, (level,))
+            view["enqueue_rate"], view["dequeue_rate"] = reading.rate("enqueued"), reading.rate("dequeued")
+            enqueued -= reading.rate("enqueued")
+            dequeued -= reading.rate("dequeued")
+        else:
+            view["enqueue_rate"], view["dequeue_rate"] = max(0.0, enqueued), max(0.0, dequeued)
+    return found
 
 
 def exchanges(request: Request) -> Callable[[Exchange], View]:

@@ -131,3 +131,31 @@ def test_dead_letter_keeps_its_priority() -> None:
     ch.publish(b"urgent", key="q", priority=8)
     ch.reject(fetch(ch).tag, requeue=False)
     assert ch.drain("dead") == [b"urgent", b"plain"]
+
+
+def test_zero_to_nine_with_a_default_then_in_order() -> None:
+    """S2: 9 goes first, a message without a priority has x-default-priority, within one they go in order."""
+    ch = Pair().connect().channel()
+    ch.declare("q", arguments={"x-max-priority": 9, "x-default-priority": 5})
+    publish(ch, (b"none", None), (b"4", 4), (b"9", 9), (b"5", 5), (b"6", 6), (b"none again", None), (b"0", 0))
+    assert ch.drain("q") == [b"9", b"6", b"none", b"5", b"none again", b"4", b"0"]
+
+
+def test_weights_are_obeyed_by_consumers() -> None:
+    """G11: what a consumer gets, in order, from a backlog of every level."""
+    ch = Pair().connect().channel()
+    ch.declare("q", arguments={"x-priority-mode": "weighted", "x-priority-weights": "4,2,1"})
+    publish(ch, *((b"%d" % priority, priority) for priority in (0, 1, 2) for _ in range(20)))
+    assert ch.drain("q")[:14] == [b"2", b"2", b"2", b"2", b"1", b"1", b"0"] * 2
+
+
+def test_a_redeclare_must_say_the_same_weights() -> None:
+    """G11"""
+    ch = Pair().connect().channel()
+    ch.declare("q", arguments={"x-priority-mode": "weighted"})
+    ch.declare("q", arguments={"x-priority-mode": "weighted"})
+    ch.send(commands.Queue.Declare(queue="q", arguments={"x-priority-mode": "strict"}))
+    assert ch.expect(commands.Channel.Close).reply_text == (
+        "PRECONDITION_FAILED - inequivalent arg 'x-priority-mode' for queue 'q' in vhost '/': "
+        "received 'strict' but current is 'weighted'"
+    )

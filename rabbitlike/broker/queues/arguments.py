@@ -10,6 +10,7 @@ from enum import Enum
 from math import inf
 from typing import Final, Literal, Protocol, get_args
 
+from rabbitlike.broker.queues import weights
 from rabbitlike.broker.queues.retry import DELIVERY_LIMIT, RetryRules, read_retry
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import Table, Value, kind_name, same_value
@@ -52,6 +53,9 @@ class QueueSettings:
     dead_letter_webhook: str | None = None
     levels: int = DEFAULT_LEVELS
     default_priority: int = 0
+    #: The share of each level, lowest first; None: strictly the highest first.
+    weights: tuple[int, ...] | None = None
+    priority_max_wait_ms: int | None = None
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
@@ -154,6 +158,18 @@ def _dead_letter_routing_key(arguments: Table, key: str) -> str | None:
     return refusal
 
 
+def _weights(arguments: Table, key: str) -> str | None:
+    if arguments.kind(key) not in "SA":
+        return _unacceptable(arguments, key)
+    said = weights.read(arguments[key])
+    if said is None:
+        return _quoted(f"expected weights from 1 to {weights.LARGEST_WEIGHT}, the highest level's first")
+    highest = arguments.get("x-max-priority")
+    if isinstance(highest, int) and len(said) > highest + 1:
+        return _quoted(f"{len(said)} weights for {highest + 1} levels")
+    return None
+
+
 def _queue_version(arguments: Table, key: str) -> str | None:
     refusal = _not_negative(arguments, key)
     if refusal is None and arguments[key] not in (1, 2):
@@ -173,6 +189,10 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-max-in-memory-length": _not_negative,
     "x-max-in-memory-bytes": _not_negative,
     "x-max-priority": _highest_priority,
+    "x-default-priority": _highest_priority,
+    "x-priority-mode": _one_of(("strict", "weighted"), "\"unsupported priority mode '{}'\""),
+    "x-priority-weights": _weights,
+    "x-priority-max-wait": _duration_above_zero,
     "x-overflow": _one_of(tuple(kind.value for kind in Overflow), "invalid_overflow"),
     "x-queue-mode": _one_of(("default", "lazy"), "\"unsupported queue mode '{}'\""),
     "x-queue-version": _queue_version,
@@ -237,6 +257,10 @@ _TAKEN: Final[Mapping[QueueType, tuple[str, ...]]] = {
 _OURS: Final = (
     "x-ack-timeout",
     "x-dead-letter-auto",
+    "x-default-priority",
+    "x-priority-mode",
+    "x-priority-weights",
+    "x-priority-max-wait",
     "x-retry-initial",
     "x-retry-multiplier",
     "x-retry-max-delay",
@@ -446,6 +470,15 @@ def _optional_string(arguments: Table, key: str) -> str | None:
     return str(arguments[key]) if key in arguments else None
 
 
+def levels_of(arguments: Table) -> int:
+    """How many levels a declaration asks for: as it says, or as many as it has weights for."""
+    highest = _optional_int(arguments, "x-max-priority")
+    if highest is not None:
+        return highest + 1
+    said = weights.read(arguments.get("x-priority-weights"))
+    return DEFAULT_LEVELS if said is None else len(said)
+
+
 def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
     """Read arguments that have passed their checks."""
     quorum = queue_type == "quorum"
@@ -460,7 +493,14 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         limit = QUORUM_DELIVERY_LIMIT
     elif limit is not None and limit < 0:
         limit = None  # parity: -1 lifts the limit (RabbitMQ 4)
-    highest = _optional_int(arguments, "x-max-priority")
+    levels = levels_of(arguments)
+    is_weighted = arguments.get("x-priority-mode") == "weighted"
+    default_priority = _optional_int(arguments, "x-default-priority")
+    if default_priority is None:
+        default_priority = QUORUM_DEFAULT_PRIORITY if quorum else 0
+    max_wait_ms = _optional_time(arguments, "x-priority-max-wait")
+    if max_wait_ms is None and is_weighted:
+        max_wait_ms = weights.DEFAULT_MAX_WAIT_MS
     return QueueSettings(
         queue_type=queue_type,
         message_ttl_ms=_optional_time(arguments, "x-message-ttl"),
@@ -472,8 +512,10 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         dead_letter_routing_key=_optional_string(arguments, "x-dead-letter-routing-key"),
         dead_letter_strategy="at-least-once" if at_least_once else "at-most-once",
         dead_letter_auto=arguments.get("x-dead-letter-auto") is True,
-        levels=DEFAULT_LEVELS if highest is None else highest + 1,
-        default_priority=QUORUM_DEFAULT_PRIORITY if quorum else 0,
+        levels=levels,
+        default_priority=default_priority,
+        weights=weights.by_level(weights.read(arguments.get("x-priority-weights")), levels) if is_weighted else None,
+        priority_max_wait_ms=max_wait_ms,
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=limit,
         consumer_timeout_ms=_optional_int(arguments, "x-consumer-timeout"),

@@ -30,6 +30,7 @@ cdef class Queue(Pumped):
     cdef readonly Consumers consumers
     cdef readonly Subscriber exclusive_consumer
     cdef readonly bint had_consumer
+    cdef readonly int64_t served_at_ms
     cdef readonly int64_t unacked_count
     cdef readonly int64_t unacked_bytes
     cdef readonly bint counts_deliveries

@@ -16,6 +16,7 @@ from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
 from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.queues.fairness import Shares
 from rabbitlike.broker.queues.log import Log, Page
 from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.ready import Ready
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: An expiry heap is rebuilt when it holds this many more entries than messages that may still expire.
 STALE_EXPIRIES = 1024
+
+_PLAIN = QueueSettings()
 
 
 class Queue(Pumped):
@@ -77,6 +80,7 @@ class Queue(Pumped):
         "processing",
         "ready",
         "retries",
+        "served_at_ms",
         "settings",
         "trail",
         "turn",
@@ -125,6 +129,8 @@ class Queue(Pumped):
         self.consumers = Consumers(settings.single_active_consumer, self.turn)
         self.exclusive_consumer: Subscriber | None = None
         self.had_consumer = False
+        #: When a message was handed out last; 0: never.
+        self.served_at_ms = 0
         self.unacked_count = 0
         self.unacked_bytes = 0
         #: Of all its messages, and of those unacked, the persistent ones.
@@ -156,11 +162,17 @@ class Queue(Pumped):
         #: From publish to the first time it is handed out, and from being handed out to its ack.
         self.waiting = Timing()
         self.processing = Timing()
+        self.settings = _PLAIN
         self.apply(settings)
         self.renew_lease()
 
     def apply(self, settings: QueueSettings) -> None:
         """Take on settings; those that the hot path reads are kept as plain numbers, -1 for none."""
+        if (
+            settings.weights != self.settings.weights
+            or settings.priority_max_wait_ms != self.settings.priority_max_wait_ms
+        ):
+            self._share(settings)
         self.settings = settings
         ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
         if ttl_ms != self._ttl_ms:
@@ -174,6 +186,13 @@ class Queue(Pumped):
         self._retry = settings.retry
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
         self._simple = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0
+
+    def _share(self, settings: QueueSettings) -> None:
+        max_wait_ms = settings.priority_max_wait_ms or 0
+        if settings.weights is None and not max_wait_ms:
+            self.ready.share(None)
+        else:
+            self.ready.share(Shares(settings.weights, max_wait_ms, self.turn))
 
     def change(self, settings: QueueSettings) -> None:
         """Take on other settings while in use: limits hold at once, a lease begins anew.
@@ -334,6 +353,9 @@ class Queue(Pumped):
                 self._retire(message, Reason.EXPIRED)
                 continue
             message.state = UNACKED
+            self.served_at_ms = self.turn.now_ms
+            if self.ready.has_levels:
+                self.ready.served(message, self.turn.now_ms)
             self.unacked_count += 1
             self.unacked_bytes += len(message.body)
             if message.persistent:
@@ -383,6 +405,8 @@ class Queue(Pumped):
 
     def _let_go(self, message: Message) -> None:
         """It is not unacked any more."""
+        if self.ready.has_levels:
+            self.ready.let_go(message)
         self.unacked_count -= 1
         self.unacked_bytes -= len(message.body)
         if message.persistent:
@@ -662,6 +686,8 @@ class Queue(Pumped):
 
 def _settle(queue: Queue, message: Message) -> None:
     """A message that was handed out is done with. No method, so that it is part of those that call it."""
+    if queue.ready.has_levels:
+        queue.ready.let_go(message)
     queue.unacked_count -= 1
     queue.unacked_bytes -= len(message.body)
     if message.persistent:

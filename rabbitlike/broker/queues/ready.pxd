@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.queues.fairness cimport Shares
 
 cdef int GONE, PAGED, READY
 cdef int64_t SMALLEST_RING, KEPT_RING, MESSAGE_COST
@@ -34,7 +35,14 @@ cdef class Level:
     cdef public object pages
     cdef public Ring tail
     cdef int64_t kept_to
+    cdef readonly int number
+    cdef readonly int64_t count
+    cdef readonly int64_t unacked
+    cdef readonly int64_t enqueued
+    cdef readonly int64_t dequeued
+    cdef readonly int64_t served_at_ms
 
+    cpdef object clear(self)
     cdef object push_to_tail(self, Message message)
     @cython.locals(message=Message)
     cpdef Message first(self)
@@ -54,6 +62,10 @@ cdef class Ready:
     cdef bint _is_spilling
     cdef Level _bottom
     cdef dict _others
+    cdef readonly bint has_levels
+    cdef list _ranked
+    cdef int64_t _ranked_count
+    cdef Shares _shares
     cdef readonly int64_t count
     cdef readonly int64_t body_bytes
     cdef readonly int64_t memory_bytes
@@ -62,9 +74,13 @@ cdef class Ready:
     cdef readonly int64_t paged_bytes
 
     cdef object push(self, Message message)
+    @cython.locals(level=Level)
     cdef object push_back(self, Message message)
     @cython.locals(message=Message)
     cdef Message pop(self)
+    @cython.locals(level=Level)
+    cdef object served(self, Message message, int64_t at_ms)
+    cdef object let_go(self, Message message)
     cpdef object remove(self, Message message)
     cpdef list heads(self)
     @cython.locals(level=Level, message=Message)
@@ -72,6 +88,7 @@ cdef class Ready:
     @cython.locals(level=Level, message=Message, published_at_ms=int64_t, oldest_ms=int64_t)
     cpdef int64_t oldest_at_ms(self) except -1
     cpdef list in_memory(self)
+    @cython.locals(level=Level)
     cpdef object clear(self)
     @cython.locals(level=Level)
     cpdef object gather(self)
@@ -90,6 +107,14 @@ cdef class Ready:
     cdef object _read_page(self, Level level)
     @cython.locals(level=Level)
     cdef bint _has_tail(self) except -1
+    @cython.locals(level=Level)
+    cdef object _push_to_level(self, Message message)
+    cdef object _uncount(self, Level level, int64_t count)
     @cython.locals(message=Message, level=Level)
     cdef Message _pop_highest(self)
+    @cython.locals(message=Message, level=Level, left=int64_t)
+    cdef Message _pop_by_shares(self, Shares shares)
+    @cython.locals(message=Message, level=Level, oldest=Level, oldest_at_ms=int64_t)
+    cdef Message _pop_late(self, Shares shares)
+    cdef bint _has_ready(self, Level level)
     cpdef list _in_order(self)

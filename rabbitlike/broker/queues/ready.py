@@ -6,6 +6,8 @@ in the middle of the line (expired) is marked GONE, leaves the counts at once an
 
 When a backlog outgrows its window, new messages of all levels gather in second rings, the tails, which leave memory
 page by page as they are written. Order: returned and ring, pages, tail.
+
+Where levels have shares (see fairness) a level's next message is the same, only whose turn it is differs.
 """
 
 from bisect import bisect_right
@@ -15,6 +17,7 @@ from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 
 from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.fairness import Shares
 from rabbitlike.broker.queues.log import Page
 from rabbitlike.broker.states import GONE, MESSAGE_COST, PAGED, READY
 
@@ -106,9 +109,34 @@ class Ring:
 class Level:
     """The ready messages of one priority."""
 
-    __slots__ = ("kept_to", "pages", "returned", "ring", "tail")
+    __slots__ = (
+        "count",
+        "dequeued",
+        "enqueued",
+        "kept_to",
+        "number",
+        "pages",
+        "returned",
+        "ring",
+        "served_at_ms",
+        "tail",
+        "unacked",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        #: Ready and handed out now, come in and handed out ever, and when that was last. Of the bottom level only the
+        #: time is kept: the rest is what the queue has beyond its other levels.
+        self.count = 0
+        self.unacked = 0
+        self.enqueued = 0
+        self.dequeued = 0
+        self.served_at_ms = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is ready."""
+        self.count = 0
         self.ring = Ring()
         self.returned: list[tuple[int, Message]] = []
         self.pages: deque[Page] | None = None
@@ -186,8 +214,12 @@ class Ready:
         "_levels",
         "_load",
         "_others",
+        "_ranked",
+        "_ranked_count",
+        "_shares",
         "body_bytes",
         "count",
+        "has_levels",
         "memory_bytes",
         "page_count",
         "paged_bytes",
@@ -200,8 +232,14 @@ class Ready:
         self._load = load
         self._is_spilling = False
         #: Most queues never see but one priority: its level stands here, the rest in a dict made when a second comes.
-        self._bottom = Level()
+        self._bottom = Level(0)
         self._others: dict[int, Level] | None = None
+        #: Whether there are others, the same with the bottom level as a list, and how many messages are not in it.
+        self.has_levels = False
+        self._ranked: list[Level] = [self._bottom]
+        self._ranked_count = 0
+        #: How levels share; None: the highest goes first.
+        self._shares: Shares | None = None
         self.count = 0
         self.body_bytes = 0
         #: What the messages in memory take there, and how many pages are not in memory.
@@ -215,10 +253,8 @@ class Ready:
         """A new message, behind all of its level."""
         if message.priority <= 0 and self._default_priority == 0 and not self._is_spilling:
             self._bottom.ring.push(message)
-        elif self._is_spilling:
-            self._level(self.level_number(message.priority)).push_to_tail(message)
         else:
-            self._level(self.level_number(message.priority)).ring.push(message)
+            self._push_to_level(message)
         message.state = READY
         self.count += 1
         self.body_bytes += len(message.body)
@@ -226,7 +262,13 @@ class Ready:
 
     def push_back(self, message: Message) -> None:
         """A message that was out, back to where it stood."""
-        heappush(self._level(self.level_number(message.priority)).returned, (message.position, message))
+        level = self._level(self.level_number(message.priority))
+        heappush(level.returned, (message.position, message))
+        if level.number:
+            level.count += 1
+            self._ranked_count += 1
+        if self._shares is not None:
+            self._shares.returned(message.published_at_ms)
         message.state = READY
         self.count += 1
         self.body_bytes += len(message.body)
@@ -236,8 +278,10 @@ class Ready:
         """The next message, or None when there is none."""
         if self._others is None and not self._is_spilling and not self._bottom.returned:
             message = self._bottom.ring.pop()
-        else:
+        elif self._shares is None:
             message = self._pop_highest()
+        else:
+            message = self._pop_by_shares(self._shares)
         if message is not None:
             self.count -= 1
             self.body_bytes -= len(message.body)
@@ -246,6 +290,8 @@ class Ready:
 
     def remove(self, message: Message) -> None:
         """Take a message out of the middle of the line."""
+        if self.has_levels:
+            self._uncount(self._level(self.level_number(message.priority)), 1)
         message.state = GONE
         self.count -= 1
         self.body_bytes -= len(message.body)
@@ -258,7 +304,7 @@ class Ready:
 
     def numbered(self) -> list[tuple[int, Level]]:
         """The levels with their numbers, highest first. For looking, not for serving."""
-        return [*(self._others or {}).items(), (0, self._bottom)]
+        return [(level.number, level) for level in self._ranked]
 
     def head(self) -> Message | None:
         """The next to go, left where it is; None also when it would have to be read from disk."""
@@ -301,8 +347,9 @@ class Ready:
         return [page for level in self._in_order() for page in level.pages or ()]
 
     def clear(self) -> None:
-        self._bottom = Level()
-        self._others = None
+        for level in self._ranked:
+            level.clear()
+        self._ranked_count = 0
         self._is_spilling = False
         self.count = 0
         self.body_bytes = 0
@@ -310,6 +357,27 @@ class Ready:
         self.page_count = 0
         self.paged_count = 0
         self.paged_bytes = 0
+
+    # Levels
+
+    def share(self, shares: Shares | None) -> None:
+        """Serve levels by their shares from now on; None: the highest first."""
+        self._shares = shares
+
+    def served(self, message: Message, at_ms: int) -> None:
+        """A message was handed out, of a queue that has levels."""
+        level = self._level(self.level_number(message.priority))
+        level.served_at_ms = at_ms
+        level.unacked += 1
+        level.dequeued += 1
+
+    def let_go(self, message: Message) -> None:
+        """A message that was handed out is not held any more."""
+        self._level(self.level_number(message.priority)).unacked -= 1
+
+    @property
+    def shares(self) -> Shares | None:
+        return self._shares
 
     # Beyond the window
 
@@ -365,12 +433,15 @@ class Ready:
         if not self._is_spilling:
             self.start_spilling()
         page.is_out = True
-        self._add_page(self._level(page.level), page)
+        level = self._level(page.level)
+        self._add_page(level, page)
+        self._uncount(level, -page.count)
         self.count += page.count
         self.body_bytes += page.body_bytes
 
     def shrink_page(self, page: Page, count: int, body_bytes: int) -> None:
         """Some messages of a page came to their end there."""
+        self._uncount(self._level(page.level), count)
         page.count -= count
         page.body_bytes -= body_bytes
         self.paged_count -= count
@@ -398,11 +469,32 @@ class Ready:
             self._others = {}
         level = self._others.get(number)
         if level is None:
-            level = Level()
+            level = Level(number)
             self._others[number] = level
             # Kept in the order of serving, so that popping needs no sorting.
             self._others = dict(sorted(self._others.items(), reverse=True))
+            self._ranked = [*self._others.values(), self._bottom]
+            self.has_levels = True
+            if self._shares is not None:
+                self._shares.restart()
         return level
+
+    def _push_to_level(self, message: Message) -> None:
+        level = self._level(self.level_number(message.priority))
+        if self._is_spilling:
+            level.push_to_tail(message)
+        else:
+            level.ring.push(message)
+        if level.number:
+            level.enqueued += 1
+            level.count += 1
+            self._ranked_count += 1
+
+    def _uncount(self, level: Level, count: int) -> None:
+        """So many of this level are not ready any more."""
+        if level.number:
+            level.count -= count
+            self._ranked_count -= count
 
     def _pop_level(self, level: Level) -> Message | None:
         message = level.pop()
@@ -438,6 +530,7 @@ class Ready:
         self.paged_bytes -= page.body_bytes
         # A page that was recovered knows what it held when it was written, not what was settled of it since.
         self.count += len(messages) - page.count
+        self._uncount(level, page.count - len(messages))
         self.body_bytes -= page.body_bytes
         for message in messages:
             level.ring.push(message)
@@ -452,12 +545,53 @@ class Ready:
         return False
 
     def _pop_highest(self) -> Message | None:
-        if self._others is not None:
-            for level in self._others.values():
-                message = self._pop_level(level)
+        for level in self._ranked:
+            message = self._pop_level(level)
+            if message is not None:
+                self._uncount(level, 1)
+                return message
+        return None
+
+    def _pop_by_shares(self, shares: Shares) -> Message | None:
+        if shares.max_wait_ms and shares.is_look_due():
+            message = self._pop_late(shares)
+            if message is not None:
+                return message
+        if shares.weights is None:
+            return self._pop_highest()
+        left = len(self._ranked)
+        while left >= 0:
+            if shares.credit > 0:
+                level = self._ranked[shares.rank]
+                message = self._pop_level(level) if self._has_ready(level) else None
                 if message is not None:
+                    self._uncount(level, 1)
+                    shares.credit -= 1
                     return message
-        return self._pop_level(self._bottom)
+            shares.rank = shares.rank + 1 if shares.rank + 1 < len(self._ranked) else 0
+            shares.credit = shares.weights[self._ranked[shares.rank].number]
+            left -= 1
+        return None
+
+    def _pop_late(self, shares: Shares) -> Message | None:
+        """The message that waited longest, if that was too long."""
+        oldest: Level | None = None
+        oldest_at_ms = 0
+        for level in self._ranked:
+            message = self._first(level) if self._has_ready(level) else None
+            if message is not None and (oldest is None or message.published_at_ms < oldest_at_ms):
+                oldest = level
+                oldest_at_ms = message.published_at_ms
+        if oldest is None or not shares.is_late(oldest_at_ms):
+            shares.look_again(oldest_at_ms)
+            return None
+        message = self._pop_level(oldest)
+        if message is not None:
+            self._uncount(oldest, 1)
+        return message
+
+    def _has_ready(self, level: Level) -> bool:
+        return (level.count if level.number else self.count - self._ranked_count) > 0
 
     def _in_order(self) -> list[Level]:
-        return [*(self._others or {}).values(), self._bottom]
+        return self._ranked

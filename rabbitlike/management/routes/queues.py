@@ -161,6 +161,21 @@ async def resume(here: Here, caller: Member, vhost: str, queue: str) -> Response
     return Response(status_code=204)
 
 
+@router.get("/queues/{vhost:name}/{queue:name}/priority/stats", response_model=None)
+async def read_priorities(request: Request, caller: Member, vhost: str, queue: str) -> Response:
+    """How the levels of a queue are served: `priorities` of the queue, and by which rule."""
+    found = find(caller, vhost, queue)
+    settings = found.settings
+    return lists.one(
+        request,
+        {
+            "mode": "strict" if settings.weights is None else "weighted",
+            "max_wait": settings.priority_max_wait_ms,
+            "priorities": shown.priorities(request, found),
+        },
+    )
+
+
 @router.get("/queues/{vhost:name}/{queue:name}/unacked", response_model=None)
 async def read_unacked(request: Request, caller: Member, vhost: str, queue: str) -> Response:
     """What was handed out and is not settled: where it is, and since when."""

@@ -422,3 +422,43 @@ def test_bad_consumer_priority() -> None:
         406,
         "invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got longstr\"",
     )
+
+
+def test_shares_are_read() -> None:
+    """G11, S2: the mode, the weights as text or list, the guard, and what a message without a priority has."""
+    read = settings(typed(priority_mode=("S", "weighted"), priority_weights=("S", "50, 25,15,7,3")))
+    assert (read.levels, read.weights, read.priority_max_wait_ms) == (5, (3, 7, 15, 25, 50), 30_000)
+    read = settings(
+        typed(
+            priority_mode=("S", "weighted"),
+            priority_weights=("A", [3, 1]),
+            priority_max_wait=("I", 5),
+            max_priority=("B", 3),
+            default_priority=("B", 2),
+        )
+    )
+    assert (read.levels, read.weights, read.priority_max_wait_ms, read.default_priority) == (4, (1, 1, 1, 3), 5, 2)
+    assert settings(typed(priority_mode=("S", "strict"))) == QueueSettings()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        (typed(priority_mode=("S", "fair")), "'x-priority-mode' {}: \"unsupported priority mode 'fair'\""),
+        (typed(priority_mode=("I", 1)), "'x-priority-mode' {}: {unacceptable_type,signedint}"),
+        (typed(priority_weights=("I", 1)), "'x-priority-weights' {}: {unacceptable_type,signedint}"),
+        (
+            typed(priority_weights=("S", "5,0")),
+            "'x-priority-weights' {}: \"expected weights from 1 to 10000, the highest level's first\"",
+        ),
+        (
+            typed(priority_weights=("A", [1, 2]), max_priority=("B", 0)),
+            "'x-priority-weights' {}: \"2 weights for 1 levels\"",
+        ),
+        (typed(priority_max_wait=("I", 0)), "'x-priority-max-wait' {}: {value_zero,0}"),
+        (typed(default_priority=("I", 256)), "'x-default-priority' {}: {max_value_exceeded,256}"),
+    ],
+)
+def test_shares_that_are_refused(arguments: Table, refused: str) -> None:
+    """G11"""
+    assert refusal(arguments) == "invalid arg " + refused.replace("{}", "for queue 'q' in vhost '/'", 1)
