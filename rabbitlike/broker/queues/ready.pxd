@@ -80,6 +80,7 @@ cdef class Ready:
     cdef Message pop(self)
     @cython.locals(level=Level)
     cdef object served(self, Message message, int64_t at_ms)
+    @cython.locals(level=Level)
     cdef object let_go(self, Message message)
     cpdef object remove(self, Message message)
     cpdef list heads(self)

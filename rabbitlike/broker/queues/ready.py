@@ -373,7 +373,8 @@ class Ready:
 
     def let_go(self, message: Message) -> None:
         """A message that was handed out is not held any more."""
-        self._level(self.level_number(message.priority)).unacked -= 1
+        level = self._level(self.level_number(message.priority))
+        level.unacked -= 1
 
     @property
     def shares(self) -> Shares | None:
