@@ -5,9 +5,7 @@ by position. So a requeued message stands where it stood, and nothing ever scans
 in the middle of the line (expired) is marked GONE, leaves the counts at once and the ring when its turn comes.
 
 When a backlog outgrows its window, new messages of all levels gather in second rings, the tails, which leave memory
-page by page as they are written. Order: returned and ring, pages, tail.
-
-Where levels have shares (see fairness) a level's next message is the same, only whose turn it is differs.
+page by page as they are written. Order: returned and ring, pages, tail. Shares (fairness.py) change whose turn it is.
 """
 
 from bisect import bisect_right
