@@ -98,6 +98,9 @@ class Settings(BrokerSettings):
         (),
         "Web pages of these origins may use the HTTP API (https://example.com, or *); several times, or with commas.",
     )
+    webhook_secret: str | None = option(
+        None, "What webhooks are signed with, in a header; none: they are not signed.", is_secret=True, min_length=1
+    )
     prometheus_port: int | None = option(
         None, "Port for metrics without a login, RabbitMQ's is 15692; none listens on none.", ge=0, le=65_535
     )

@@ -13,6 +13,7 @@ from rabbitlike.management.log_lines import LogLines
 from rabbitlike.management.logins import Failures
 from rabbitlike.management.node import Node
 from rabbitlike.management.rates import Rates
+from rabbitlike.management.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
@@ -34,6 +35,7 @@ class Context:
     rates: Rates = field(init=False)
     node_stats: Node = field(init=False)
     lag: LoopLag = field(init=False)
+    webhooks: Webhooks = field(init=False)
     logs: LogLines = field(default_factory=LogLines)
 
     def __post_init__(self) -> None:
@@ -42,6 +44,7 @@ class Context:
         self.node_stats = Node(self.broker, self.settings)
         self.rates = Rates(self.broker, clock, self.settings.collect_statistics_interval_ms, self.node_stats.measure)
         self.lag = LoopLag(clock)
+        self.webhooks = Webhooks(self.broker, self.settings.webhook_secret)
 
     @property
     def node(self) -> str:
@@ -58,10 +61,12 @@ class Context:
         self.logs.start()
         self.rates.start()
         self.lag.start()
+        self.webhooks.start()
 
     def stop(self) -> None:
         self.rates.stop()
         self.lag.stop()
+        self.webhooks.stop()
         self.logs.close()
 
 

@@ -73,3 +73,4 @@ class ManagementServer:
             server.should_exit = True
         if self._running:
             await asyncio.wait([task for _, task in self._running])
+        await self._context.webhooks.close()

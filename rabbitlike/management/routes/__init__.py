@@ -35,6 +35,7 @@ from rabbitlike.management.routes import (
     upkeep,
     users,
     vhosts,
+    webhooks,
     whoami,
 )
 
@@ -69,5 +70,6 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     upkeep.router,
     users.router,
     vhosts.router,
+    webhooks.router,
     whoami.router,
 )
