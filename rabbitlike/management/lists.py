@@ -35,6 +35,8 @@ MAX_EXPRESSION: Final = 1024
 SEARCH_TIMES_S: Final = (0.01, 0.05)
 
 BY_NAME: Final = ("vhost", "name")
+#: More than any number a list has an order by.
+ABOVE_ALL: Final = 1 << 32
 
 
 def _parameter(name: str, said: str, **schema: object) -> dict[str, object]:
@@ -273,7 +275,10 @@ def _value_at(view: View, path: list[str]) -> object:
 def _text_at(view: View, path: list[str]) -> str:
     """For lists' own order, which is by names and numbers: as text, because texts are compared fastest."""
     value = _value_at(view, path)
-    return value if isinstance(value, str) else f"{value:020}" if isinstance(value, int) else ""
+    if isinstance(value, str):
+        return value
+    # Moved up, so that negative numbers are in order too.
+    return f"{value + ABOVE_ALL:024.6f}" if isinstance(value, int | float) else ""
 
 
 def _sort_key(view: View, path: list[str]) -> SortKey:
