@@ -27,7 +27,7 @@ EVERYTHING = 1 << 62
 class Paging:
     """The pages of one queue."""
 
-    __slots__ = ("_attempts", "_broker", "_delivered_position", "_queue", "window_bytes")
+    __slots__ = ("_attempts", "_broker", "_delivered_position", "_expiring", "_queue", "window_bytes")
 
     def __init__(self, queue: "Queue", broker: "Broker") -> None:
         self._queue = queue
@@ -36,6 +36,8 @@ class Paging:
         #: From the last run: messages up to here were handed out, and these came back so often.
         self._delivered_position = 0
         self._attempts: dict[int, int] = {}
+        #: Of each level the page whose messages expire now, one by one, last to expire first: it is read once for all.
+        self._expiring: dict[int, tuple[Page, list[Message]]] = {}
 
     def spill(self, log: Log | None, next_position: int) -> Log | None:
         """The window is full: from here on, what comes may leave memory once it is written."""
@@ -62,6 +64,7 @@ class Paging:
     def load(self, page: Page) -> list[Message]:
         """The messages of a page that are not settled, in order."""
         messages = self.read(page)
+        self.forget(page)
         self._queue.counters.disk_reads += len(messages)
         self._queue.vhost.counters.disk_reads += len(messages)
         for message in messages:
@@ -71,10 +74,28 @@ class Paging:
 
     def expired(self, page: Page, now_ms: int) -> tuple[list[Message], int]:
         """The messages of a page that are due, and when the next one will be (0: never)."""
-        waiting = [message for message in self.read(page) if message.expires_at_ms]
-        due = [message for message in waiting if message.expires_at_ms <= now_ms]
-        times = [message.expires_at_ms for message in waiting if message.expires_at_ms > now_ms]
-        return due, min(times) if times else 0
+        at_hand, waiting = self._expiring.get(page.level, (None, []))
+        if at_hand is not page:
+            waiting = [message for message in self.read(page) if message.expires_at_ms]
+            waiting.sort(key=lambda message: message.expires_at_ms, reverse=True)
+            self._expiring[page.level] = (page, waiting)
+        due: list[Message] = []
+        while waiting and waiting[-1].expires_at_ms <= now_ms:
+            message = waiting.pop()
+            batch = message.batch
+            if batch is not None and batch.live and not batch.is_settled(message.index):
+                due.append(message)
+        if waiting:
+            return due, waiting[-1].expires_at_ms
+        del self._expiring[page.level]
+        return due, 0
+
+    def forget(self, page: Page | None = None) -> None:
+        """A page is read, or all are gone: what was kept of it for its expiry need not be."""
+        if page is None:
+            self._expiring.clear()
+        elif self._expiring.get(page.level, (None,))[0] is page:
+            del self._expiring[page.level]
 
     def read(self, page: Page) -> list[Message]:
         """Its messages, for looking: nothing comes of it."""

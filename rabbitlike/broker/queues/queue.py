@@ -499,6 +499,7 @@ class Queue(Pumped):
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
         self._expiries.clear()
+        self._paging.forget()
         return count
 
     def drop(self, message: Message, page: Page | None = None) -> None:
