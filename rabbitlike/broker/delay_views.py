@@ -6,16 +6,17 @@ that is due, or moved to another bucket, meanwhile may be missed.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.delay_log import DelayBatch, level_of
+from rabbitlike.broker.delay_log import level_of
 from rabbitlike.broker.message import exchange_of, routing_key_of
 from rabbitlike.broker.states import READY
 from rabbitlike.broker.views import instant, text
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rabbitlike.broker.delays import Delays
     from rabbitlike.broker.message import Message
@@ -25,25 +26,34 @@ if TYPE_CHECKING:
 PORTION: Final = 500
 #: Widths of buckets, as powers of two milliseconds.
 POWERS: Final = range(10, 46)
+NEVER: Final = 1 << 62
 
 
-def portions(delays: Delays, after_ms: int = 0) -> Iterator[list[Message]]:
-    """All that waits, in portions: those of earlier buckets first, else in no order. None that is due before."""
+def portions(delays: Delays, after_ms: int = 0) -> Iterator[tuple[int, Callable[[], list[Message]]]]:
+    """All that waits, in portions: a time before which nothing in this one or any later one is due, and how to get it.
+
+    What can only be due before `after_ms` is left out.
+    """
     transient = list(delays.transient.values())
     for at in range(0, len(transient), PORTION):
-        yield [message for message in transient[at : at + PORTION] if message.state == READY]
+        yield 0, partial(_ready, transient[at : at + PORTION])
     for bucket in sorted(delays.buckets.values(), key=lambda bucket: bucket.starts_at_ms):
         if bucket.ends_at_ms < after_ms:
             continue
-        yield [message for message in bucket.fresh if message.state == READY]
+        if bucket.fresh:
+            yield bucket.starts_at_ms, partial(_ready, bucket.fresh)
         for batch in list(bucket.batches.values()):
-            yield delays.read(batch)
+            yield bucket.starts_at_ms, partial(delays.read, batch)
+
+
+def _ready(messages: list[Message]) -> list[Message]:
+    return [message for message in messages if message.state == READY]
 
 
 def find(delays: Delays, due_ms: int, position: int) -> Iterator[Message | None]:
     """The message of this number; None means: take a breath. Use it in the turn in which it was found."""
     transient = delays.transient.get(position)
-    if transient is not None:
+    if transient is not None and transient.expires_at_ms == due_ms:
         yield transient
         return
     for source in range(len(delays.ways.by_number)):
@@ -58,20 +68,10 @@ def find(delays: Delays, due_ms: int, position: int) -> Iterator[Message | None]
             for batch in list(bucket.batches.values()):
                 if batch.first_position <= position <= batch.last_position:
                     for message in delays.read(batch):
-                        if message.position == position:
+                        if message.position == position and message.expires_at_ms == due_ms:
                             yield message
                             return
                     yield None
-
-
-def is_current(message: Message) -> bool:
-    """Whether a message found in an earlier turn still is what stands for it: it may be in memory by now, or gone."""
-    batch = message.batch
-    if not isinstance(batch, DelayBatch):
-        return message.state == READY
-    if batch.live == 0 or batch.is_settled(message.index):
-        return False
-    return message.state == READY and (batch.messages is None or message in batch.messages)
 
 
 def id_of(message: Message) -> str:

@@ -183,6 +183,8 @@ def vhost(vhost: Vhost) -> View:
             messages_ready=ready,
             messages_unacknowledged=unacked,
         )
+    if vhost.delays.pending:
+        view["messages_delayed"] = vhost.delays.pending
     if stats := channel_stats(vhost.counters):
         view["message_stats"] = stats
     return view

@@ -8,6 +8,7 @@ import typer
 
 from rabbitlike.commands.api import Api, View
 from rabbitlike.commands.call import Call, broker_command
+from rabbitlike.commands.delayed import delayed
 from rabbitlike.commands.output import Column, columns, value_at
 from rabbitlike.commands.values import names_in
 
@@ -120,6 +121,13 @@ RESOURCES: Final = (
         ),
         "Consumers of all queues.",
         ["queue.vhost", "queue.name", "consumer_tag"],
+    ),
+    Resource(
+        "delayed",
+        delayed,
+        columns("id due_at exchange routing_key message_id size"),
+        "Messages that are to be routed later, of one vhost.",
+        ["due", "id"],
     ),
     Resource(
         "vhosts",

@@ -27,6 +27,8 @@ View: TypeAlias = dict[str, object]
 
 #: What a queue is, whatever happens to it.
 BASIC: Final = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state", "policy")
+#: Exchanges of this kind say how many messages wait for them, even if none does.
+DELAYED: Final = "x-delayed-message"
 TOTALS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
@@ -88,7 +90,18 @@ def priorities(request: Request, queue: Queue) -> list[View]:
 
 
 def exchanges(request: Request) -> Callable[[Exchange], View]:
-    return _with_rates(request, EXCHANGE, views.exchange)
+    vhosts = context_of(request).broker.vhosts
+
+    def show(exchange: Exchange) -> View:
+        view = views.exchange(exchange)
+        vhost = vhosts.get(exchange.vhost)
+        waiting = 0 if vhost is None else vhost.delays.count_of(exchange.name)
+        # parity: RabbitMQ's plugin says so of its own exchanges.
+        if waiting or exchange.kind == DELAYED:
+            view["messages_delayed"] = waiting
+        return view
+
+    return _with_rates(request, EXCHANGE, show)
 
 
 def connections(request: Request) -> Callable[[Client], View]:

@@ -8,6 +8,7 @@ from pamqp import commands
 
 from rabbitlike.broker import delay_log, delay_views, delays
 from rabbitlike.broker.delays import Delays
+from rabbitlike.broker.message import Message
 from rabbitlike.storage.check import check
 from tests.support.crash_pair import START_MS, Disk, DurablePair, SimulatedDisk, SqliteDisk
 from tests.support.pair import Channel, Typed
@@ -55,11 +56,14 @@ def delays_of(pair: DurablePair) -> Delays:
     return pair.broker.vhosts["/"].delays
 
 
+def waiting(pair: DurablePair) -> list[Message]:
+    """All that wait, in order."""
+    found = [message for _, portion in delay_views.portions(delays_of(pair)) for message in portion()]
+    return sorted(found, key=lambda message: (message.expires_at_ms, message.position))
+
+
 def pending(pair: DurablePair) -> list[bytes]:
-    """Bodies of all that wait, in order."""
-    found = [message for portion in delay_views.portions(delays_of(pair)) for message in portion]
-    found.sort(key=lambda message: (message.expires_at_ms, message.position))
-    return [message.body for message in found]
+    return [message.body for message in waiting(pair)]
 
 
 # ------------------------------------------------------------------------------------------------ restarts
@@ -168,13 +172,13 @@ def test_numbers_are_not_given_twice(disk: Disk) -> None:
     ch = open_channel(pair)
     publish(ch, b"m", HOUR_MS)
     commit(pair)
-    (first,) = (message for portion in delay_views.portions(delays_of(pair)) for message in portion)
+    (first,) = waiting(pair)
     assert delays_of(pair).cancel(first)
     commit(pair)
     pair = disk.boot(now_ms=START_MS + 10, crash=True)
     ch = open_channel(pair)
     publish(ch, b"n", HOUR_MS)
-    (second,) = (message for portion in delay_views.portions(delays_of(pair)) for message in portion)
+    (second,) = waiting(pair)
     assert second.position > first.position
 
 
@@ -209,7 +213,7 @@ def test_cancelled_ones_do_not_come(disk: Disk, delay_ms: int, restart: str) -> 
     if restart == "before":
         pair = disk.boot(now_ms=START_MS, crash=True)
         ch = open_channel(pair)
-    for message in [message for portion in delay_views.portions(delays_of(pair)) for message in portion]:
+    for message in waiting(pair):
         if message.body in (b"1", b"3"):
             found = [
                 each for each in delay_views.find(delays_of(pair), message.expires_at_ms, message.position) if each
@@ -233,9 +237,8 @@ def test_a_bucket_of_cancelled_ones_leaves_nothing(disk: Disk) -> None:
     ch = open_channel(pair)
     publish(ch, b"m", 8 * DAY_MS)
     commit(pair)
-    for portion in delay_views.portions(delays_of(pair)):
-        for message in portion:
-            delays_of(pair).cancel(message)
+    for message in waiting(pair):
+        delays_of(pair).cancel(message)
     commit(pair)
     assert all(not bucket.batches for bucket in delays_of(pair).buckets.values())
     pair = disk.boot(now_ms=START_MS)
