@@ -198,3 +198,20 @@ def test_tail_of_an_exchange(run: Run, how: str) -> None:
     assert ended.out == "passing\n" if how == "--raw" else ended.json["routing_key"] == "k"
     assert bodies(run, "from") == ["passing"], "nothing is taken from anybody"
     assert run("list", "queues", "--columns", "name").assert_done().out == "name\nfrom\nto\n", "ours is gone"
+
+
+def test_delayed_messages(run: Run) -> None:
+    """G10 list and cancel"""
+    for name in ("one", "two"):
+        run("publish", name, "-q", "from", "-H", "x-delay=600000", "-P", f"message_id={name}").assert_done()
+    first, second = run("list", "delayed", "--json").assert_done().json
+    assert (first["message_id"], second["message_id"], first["size"]) == ("one", "two", 3)
+    assert [row.split()[0] for row in run("list", "delayed").assert_done().out.splitlines()[1:]] == [
+        first["id"],
+        second["id"],
+    ]
+    said = run("cancel", "delayed", first["id"]).assert_done().out
+    assert said == f"delayed message '{first['id']}' cancelled\n"
+    run("cancel", "delayed", "two").assert_done()
+    run("cancel", "delayed", "two").assert_refused("no delayed message 'two' is pending")
+    assert run("list", "delayed", "--json").assert_done().json == []
