@@ -1,6 +1,6 @@
 """Every scenario by name, in the order they are run and shown."""
 
-from benchmarks.scenarios import churn, durable, idle, latency, management, startup, throughput
+from benchmarks.scenarios import churn, delays, durable, idle, latency, management, startup, throughput
 from benchmarks.scenarios.scenario import Scenario
 
 
@@ -14,5 +14,6 @@ def scenarios(backlog: int) -> tuple[Scenario, ...]:
         *idle.SCENARIOS,
         *startup.SCENARIOS,
         *durable.SCENARIOS,
+        *delays.SCENARIOS,
         *durable.with_backlog(backlog),
     )

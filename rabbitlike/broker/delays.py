@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.delay_log import Bucket, DelayBatch, DelayLog, level_for
-from rabbitlike.broker.delay_ways import Ways
+from rabbitlike.broker.delay_ways import Source, Ways
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.record import unpack
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.states import GONE, LOGGED, READY
-from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.constants import EXPIRATION
+from rabbitlike.protocol.properties import EMPTY, Properties
 from rabbitlike.storage.api import StorageError
 
 if TYPE_CHECKING:
@@ -43,10 +44,15 @@ SPREAD_BYTES: Final = 1 << 20
 WINDOWS: Final = 4
 #: Messages that go out in one turn.
 STRIDE: Final = 1000
+#: The same, when they are late by so much: intake must not keep them waiting.
+LATE_MS: Final = 20
+LATE_STRIDE: Final = 5000
 #: The timer sleeps no longer than that, or a part of what it is told: the machine's clock may be set meanwhile.
 SLEEP_MS: Final = 60_000
 SLEEP_PART: Final = 16
 NEVER: Final = 1 << 62
+#: In the first octet of the properties.
+EXPIRES: Final = EXPIRATION >> 8
 
 
 class Delays:
@@ -121,13 +127,14 @@ class Delays:
         else:
             self.transient[message.position] = message
             heappush(self._line, (due_ms, message.position, message))
-        self._arm(now_ms)
+        if due_ms < self._wakes_at_ms:
+            self._arm(now_ms)
 
     def cancel(self, message: Message) -> bool:
         """Forget a message that was found in this turn. False: it is gone already."""
         if message.state != READY:
             return False
-        self._end(message)
+        self._end(message, self.ways.of(message.address).source)
         self.cancelled += 1
         return True
 
@@ -179,11 +186,11 @@ class Delays:
         if bucket.is_open:
             heappush(self._line, (message.expires_at_ms, message.position, message))
 
-    def _end(self, message: Message) -> None:
+    def _end(self, message: Message, source: Source) -> None:
         message.state = GONE
         message.body = b""  # whoever still holds the object need not hold its octets
         self.pending -= 1
-        self.ways.of(message.address).source.count -= 1
+        source.count -= 1
         if message.logged == LOGGED:
             assert self._log is not None
             self._log.settle(message)
@@ -237,6 +244,7 @@ class Delays:
             bucket.is_open = True
         else:
             heappush(self._opening, (bucket.opens_at_ms, level))
+            self._arm(now_ms)
         return bucket
 
     def _on_written(self, batches: list[DelayBatch]) -> None:
@@ -410,7 +418,8 @@ class Delays:
         # What is not read yet may come first.
         barrier_ms, barrier_position = self._unread[0][:2] if self._unread else (NEVER, 0)
         due: list[Message] = []
-        while line and line[0][0] <= now_ms and len(due) < STRIDE:
+        stride = LATE_STRIDE if line and line[0][0] < now_ms - LATE_MS else STRIDE
+        while line and line[0][0] <= now_ms and len(due) < stride:
             due_ms, position, message = line[0]
             if due_ms > barrier_ms or (due_ms == barrier_ms and position > barrier_position):
                 break
@@ -438,34 +447,36 @@ class Delays:
 
     def _route(self, message: Message, now_ms: int) -> None:
         vhost = self._vhost
-        body = message.body
-        way = self.ways.of(message.address)
-        self._end(message)
+        address, raw, body = message.address, message.properties, message.body
+        way = self.ways.of(address)
+        self._end(message, way.source)
         exchange = vhost.exchanges.get(way.source.name)
         if exchange is None:
             self._drop()
             return
-        properties = Properties(message.properties)
         if way.generation != self._turn.generation:
             way.generation = self._turn.generation
             is_plain = cacheable(exchange, vhost.exchanges)
-            way.queues = vhost.route(exchange, (way.routing_key,), properties) if is_plain else None
+            way.queues = vhost.route(exchange, (way.routing_key,), EMPTY) if is_plain else None
         queues = way.queues
-        expiration_ms = properties.expiration_ms
-        if queues is None or properties.mentions(b"CC"):
+        expires_at_ms = 0
+        if queues is None or raw[0] & EXPIRES or b"CC" in raw:
+            properties = Properties(raw)
+            if properties.expiration is not None:
+                expires_at_ms = now_ms + properties.expiration_ms
             keys, properties = take_copies(way.routing_key, properties)
-            seen = Message(message.address, properties.raw, body, message.persistent, message.priority, now_ms)
-            queues = vhost.route(exchange, keys, properties, seen)
+            raw = properties.raw
+            if queues is None or len(keys) > 1:
+                seen = Message(address, raw, body, message.persistent, message.priority, now_ms)
+                queues = vhost.route(exchange, keys, properties, seen)
         exchange.counters.publish_out += len(queues)
         if not queues:
             self._drop()
             return
         self.delivered += 1
-        raw: bytes = properties.raw
         for queue in queues:
-            copy = Message(message.address, raw, body, message.persistent, message.priority, now_ms)
-            if expiration_ms >= 0:
-                copy.expires_at_ms = now_ms + expiration_ms
+            copy = Message(address, raw, body, message.persistent, message.priority, now_ms)
+            copy.expires_at_ms = expires_at_ms
             queue.enqueue(copy)
 
     def _drop(self) -> None:
