@@ -345,6 +345,8 @@ class Channel(Content):
             return False  # returned at once, as it is
         if self._forgets_deaths:
             properties = forget_client_deaths(properties)
+        if self.vhost.firehose is not None:
+            self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
         publication = Publication(target.counters, [], self.address, properties, body, expiration_ms, mandatory)
         publication.delay(due_ms, self.vhost.delays)
         self._publish_checked(publication, properties.persistent)
