@@ -15,6 +15,7 @@ from rabbitlike.broker import views
 from rabbitlike.management.ages import ages_in
 from rabbitlike.management.context import context_of
 from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, LEVEL, QUEUE, VHOST, Kind
+from rabbitlike.management.queue_stats import stats_of
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Client, ClientChannel
@@ -69,7 +70,12 @@ def queue_in_full(request: Request, queue: Queue) -> View:
     view = queues(request)(queue)
     if without_stats(request):
         return view
-    return {**view, **views.queue_details(queue), "priorities": priorities(request, queue)}
+    return {
+        **view,
+        **views.queue_details(queue),
+        "priorities": priorities(request, queue),
+        "x_stats": stats_of(context_of(request), queue),
+    }
 
 
 def priorities(request: Request, queue: Queue) -> list[View]:

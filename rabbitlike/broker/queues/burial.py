@@ -26,6 +26,9 @@ def bury(queue: "Queue", message: Message, reason: Reason) -> None:
     has_exchange = settings.dead_letter_exchange is not None
     is_kept = not has_exchange and settings.dead_letter_auto and keeps_letters(queue)
     broker.deaths[reason][has_exchange or is_kept] += 1
+    if queue.deaths is None:
+        queue.deaths = {}
+    queue.deaths[reason] = queue.deaths.get(reason, 0) + 1
     if has_exchange:
         queue.turn.later(partial(_send_letter, queue, message, reason))
     elif is_kept:

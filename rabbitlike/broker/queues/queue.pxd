@@ -25,6 +25,8 @@ cdef class Queue(Pumped):
     cdef readonly Turn turn
     cdef public Trail trail
     cdef readonly bint deleted
+    cdef readonly int64_t nacked
+    cdef public dict deaths
     cdef readonly Ready ready
     cdef readonly object retries
     cdef readonly Consumers consumers

@@ -66,11 +66,13 @@ class Queue(Pumped):
         "consumers",
         "counters",
         "counts_deliveries",
+        "deaths",
         "deleted",
         "durable",
         "exclusive_consumer",
         "had_consumer",
         "is_paused",
+        "nacked",
         "name",
         "operator_policy",
         "owner",
@@ -116,6 +118,9 @@ class Queue(Pumped):
         self.deleted = False
         #: Who is told of what happens to its messages.
         self.trail: Trail | None = None
+        #: How often consumers gave a message back or rejected it, and what it gave up, by the reason.
+        self.nacked = 0
+        self.deaths: dict[Reason, int] | None = None
         #: Takes messages in, but hands none out.
         self.is_paused = False
         #: What holds for it beside its arguments.
@@ -415,6 +420,7 @@ class Queue(Pumped):
 
     def reject(self, message: Message) -> None:
         """The consumer wants it neither done nor back: it is dead."""
+        self.nacked += 1
         self._let_go(message)
         if not self.deleted:
             self._end(message, Reason.REJECTED)
@@ -422,6 +428,7 @@ class Queue(Pumped):
     def requeue(self, message: Message, cause: int = FAILED) -> Reason | None:
         """Back to where it stood, marked as delivered before; at once, or when its next try is due. Or it ends for the
         reason given back."""
+        self.nacked += 1
         self._let_go(message)
         if self.deleted:
             return None

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from rabbitlike.broker.views import head_age_ms
 from rabbitlike.management.lists import Slices
 from rabbitlike.management.prometheus import families
+from rabbitlike.management.prometheus.documented import documented
 from rabbitlike.management.prometheus.groups import (
     BY_NAME,
     GROUPS,
@@ -218,6 +219,9 @@ async def _ours(here: Context, asked: Asked, slices: Slices) -> AsyncIterator[by
                 lines.append(f"{name}{{{labels}}} {age_ms / 1000}\n")
         await slices.breathe()
     yield ("".join(lines) if is_detailed else f"{name} {oldest_ms / 1000}\n").encode()
-    for timing in ("waiting", "processing"):
-        async for piece in timing_lines(here.broker, timing, slices, is_detailed=is_detailed):
-            yield piece
+    for timing in ("waiting", "processing", "latency"):
+        if timing != "latency" or not is_detailed:  # the same as waiting, by another name
+            async for piece in timing_lines(here.broker, timing, slices, is_detailed=is_detailed):
+                yield piece
+    async for piece in documented(here.broker, slices, is_detailed=is_detailed):
+        yield piece

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.management.lists import Slices
 
-Name = Literal["waiting", "processing"]
+Name = Literal["waiting", "processing", "latency"]
 
-_SAID: Final[dict[Name, tuple[str, str]]] = {
-    "waiting": ("rabbitlike_queue_wait_seconds", "Time from publish to the first delivery"),
-    "processing": ("rabbitlike_queue_processing_seconds", "Time from delivery to its acknowledgement"),
+#: Which timing of a queue, the metric and what it means.
+_SAID: Final[dict[Name, tuple[str, str, str]]] = {
+    "waiting": ("waiting", "rabbitlike_queue_wait_seconds", "Time from publish to the first delivery"),
+    "processing": ("processing", "rabbitlike_queue_processing_seconds", "Time from delivery to its acknowledgement"),
+    "latency": ("waiting", "rabbitlike_queue_delivery_latency_seconds", "Time from publish to the first delivery"),
 }
 #: Upper bounds; the last bucket has none.
 _BOUNDS: Final = (*(str(bound_ms / 1000) for bound_ms in BOUNDS_MS), "+Inf")
@@ -24,16 +26,16 @@ _BOUNDS: Final = (*(str(bound_ms / 1000) for bound_ms in BOUNDS_MS), "+Inf")
 
 async def timing_lines(broker: Broker, timing: Name, slices: Slices, *, is_detailed: bool) -> AsyncIterator[bytes]:
     """One histogram for all queues, those that are gone included; or one of each that has been used."""
-    name, said = _SAID[timing]
+    field, name, said = _SAID[timing]
     yield f"# HELP {name} {said}\n# TYPE {name} histogram\n".encode()
     sums = [0] * len(_BOUNDS)
     total_ms = 0
     for vhost in list(broker.vhosts.values()):
-        gone: Timing = getattr(vhost, timing)
+        gone: Timing = getattr(vhost, field)
         sums = [mine + more for mine, more in zip(sums, gone.buckets(), strict=True)]
         total_ms += gone.total_ms
     for queue in queues(broker, None):
-        measured: Timing = getattr(queue, timing)
+        measured: Timing = getattr(queue, field)
         buckets = measured.buckets()
         if any(buckets):
             if is_detailed:
