@@ -39,3 +39,5 @@ cdef class Properties:
 
 
 cdef Py_ssize_t after_field(const unsigned char* p, uint32_t bit, Py_ssize_t at) except -1
+@cython.locals(p="const unsigned char*", flags=uint32_t, bit=uint32_t, at=Py_ssize_t)
+cpdef bytes message_id_of(bytes raw)

@@ -324,6 +324,25 @@ def after_field(p: bytes, bit: int, at: int) -> int:
     return at + 1 + p[at]
 
 
+def message_id_of(raw: bytes) -> bytes:
+    """The octets of the message id, empty when there is none; cheaper than a Properties. `raw` was checked before."""
+    p = raw
+    flags = octets.get_u16(p, 0)
+    if flags & MESSAGE_ID == 0:
+        return b""
+    at = 2
+    if flags & MORE_FLAGS:
+        while octets.get_u16(p, at) & MORE_FLAGS:
+            at += 2
+        at += 2
+    bit = CONTENT_TYPE
+    while bit != MESSAGE_ID:
+        if flags & bit:
+            at = after_field(p, bit, at)
+        bit >>= 1
+    return raw[at + 1 : at + 1 + p[at]]
+
+
 def encode_field(name: str, bit: int, value: FieldValue) -> bytes:
     """A field as it stands in the property list; no octets at all for None."""
     if value is None:

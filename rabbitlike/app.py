@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,12 +18,16 @@ from rabbitlike import __version__
 from rabbitlike.broker import turn
 from rabbitlike.broker.alarms import DiskWatch, MemoryWatch, memory_limit, total_bytes
 from rabbitlike.broker.broker import Broker
+from rabbitlike.broker.event_columns import SCHEMA, columns
+from rabbitlike.broker.events import Rows
 from rabbitlike.broker.journal import Journal
+from rabbitlike.broker.views import node_name
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
 from rabbitlike.server.listener import BACKLOG, Endpoint, ListenError, bind, endpoints, urls
 from rabbitlike.server.transport import Transports
 from rabbitlike.storage.api import StorageError, Store
+from rabbitlike.storage.event_files import FOLDER, EventFiles, Lot
 from rabbitlike.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -59,6 +64,7 @@ class App:
         self._paths: list[Path] = []
         self._writer: Writer | None = None
         self._disk: DiskWatch | None = None
+        self._event_files: EventFiles | None = None
         self._management: ManagementServer | None = None
 
     async def start(self) -> None:
@@ -74,6 +80,7 @@ class App:
             except ConfigError:
                 await self._close_store()
                 raise
+        self._export_events()
         self.transports = Transports(self.broker, clock)
         self._memory = MemoryWatch(
             self.broker.alarms,
@@ -121,7 +128,30 @@ class App:
         self._writer, self._disk = writer, disk
         return broker
 
+    def _export_events(self) -> None:
+        """Events are written to files, from the first on; in memory they are only kept for a while."""
+        settings, events = self.settings, self.broker.events
+        if settings.memory:
+            return
+        node = node_name(settings)
+        self._event_files = EventFiles(
+            settings.data_dir / FOLDER,
+            node,
+            SCHEMA,
+            max_age_s=settings.event_log_max_age,
+            max_bytes=settings.event_log_max_bytes,
+        )
+        submit = self._event_files.submit
+
+        def export(rows: Rows) -> bool:
+            return submit(Lot(rows.first_seq, rows.hour_end_ms - 1, partial(columns, rows, node)))
+
+        events.export = export
+
     async def _close_store(self) -> None:
+        if self._event_files is not None:
+            self.broker.events.seal()
+            await asyncio.to_thread(self._event_files.close)
         try:
             if self._writer is not None:
                 await self._writer.close()

@@ -79,6 +79,10 @@ class BrokerSettings:
     queue_window: int = option(
         16_777_216, "Memory a queue's backlog may take before the rest of it stays on disk.", read="size", ge=65_536
     )
+    event_log: bool = option(False, "Log every step of every message; else those of queues with x-trace.")
+    event_log_interval_ms: int = option(
+        60_000, "How long events wait to be written to a file, at most.", ge=1000, le=3_600_000
+    )
     # parity: RabbitMQ 3.x counts on from an x-death header the client sent, 4.x does not
     trust_client_x_death: bool = option(True, "Continue x-death headers of messages that clients publish.")
 
@@ -113,6 +117,10 @@ class Settings(BrokerSettings):
     )
     disk_free_limit: int = option(
         52_428_800, "Free disk space below which publishers are blocked, in bytes; 0 sets no limit.", read="size", ge=0
+    )
+    event_log_max_age: int = option(604_800, "Seconds that files of events are kept.", ge=60)
+    event_log_max_bytes: int = option(
+        1_073_741_824, "Bytes of files of events that are kept; the oldest go first.", read="size", ge=1_048_576
     )
     memory: bool = option(False, "Keep everything in memory; nothing is written to disk.")
     log_level: Literal["debug", "info", "warning", "error"] = option("info", "Least level that is logged.")

@@ -14,6 +14,7 @@ from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
 from rabbitlike.broker.commits import Commits
 from rabbitlike.broker.counters import Churn, Counters
+from rabbitlike.broker.events import Events
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.message import Message
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECTION_FORCED = 320
+#: Events that are exported together, at most.
+EVENTS_AT_ONCE = 100_000
 SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
@@ -135,6 +138,7 @@ class Broker:
         self.journal = journal
         self.topology = Topology(None)
         self.commits = Commits()
+        self.events = Events(self.turn, EVENTS_AT_ONCE, settings.event_log_interval_ms)
         self._last_queue_id = 0
         #: Clients with answers that wait for a commit.
         self.waiting: dict[Waiter, None] = {}
@@ -229,6 +233,7 @@ class Broker:
         self.turn.begin()
         for written in self.journal.finish(number):
             written.written()
+        self.events.committed(number)
         for waiter in list(self.waiting):
             if waiter.committed(number):
                 del self.waiting[waiter]
@@ -239,6 +244,7 @@ class Broker:
         self.turn.begin()
         for waiter in list(self.waiting):
             waiter.commit_failed()
+        self.events.commit_failed()
         self.turn.finish()
 
     # Vhosts

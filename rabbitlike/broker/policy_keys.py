@@ -163,6 +163,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "stream-filter-size-bytes": Key(_at_least(16, 255), "is not a valid filter size. Valid range is 16-255"),
     "stream-max-segment-size-bytes": Key(_at_least(0, 3_000_000_000), "is not a valid segment size"),
     "target-group-size": Key(_at_least(1), "is not a valid qq target count value", operator=True),
+    "trace": Key(_boolean, "is not a valid trace value. Must be true or false"),
 }
 
 _FEDERATION: Final = ("federation-upstream", "federation-upstream-set", "federation-upstream-pattern")
@@ -299,9 +300,10 @@ def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType
             f"x-{key}" not in arguments or (key == "overflow" and queue_type == "quorum")
         ):
             joined[f"x-{key}"] = word
-    auto = definition.get("dead-letter-auto")
-    if isinstance(auto, bool) and "x-dead-letter-auto" not in arguments:
-        joined["x-dead-letter-auto"] = auto
+    for key in ("dead-letter-auto", "trace"):
+        switch = definition.get(key)
+        if isinstance(switch, bool) and f"x-{key}" not in arguments:
+            joined[f"x-{key}"] = switch
     said = weights.read(definition.get("priority-weights"))
     if said is not None and "x-priority-weights" not in arguments:
         # How many levels a queue has is settled when it is declared.

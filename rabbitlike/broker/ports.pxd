@@ -6,6 +6,7 @@ from rabbitlike.broker.message cimport Message
 cdef class Subscriber:
     cdef readonly str tag
     cdef public int64_t priority
+    cdef public bint no_ack
     cdef public bint parked
     cdef public int held
 

@@ -22,12 +22,14 @@ class Owner(Protocol):
 class Subscriber:
     """Somebody who is given messages of a queue. The queue alone writes `parked`."""
 
-    __slots__ = ("held", "parked", "priority", "tag")
+    __slots__ = ("held", "no_ack", "parked", "priority", "tag")
 
     def __init__(self, tag: str, priority: int) -> None:
         self.tag = tag
         #: parity: consumers of a higher x-priority come first, lower ones only while those are at their limit.
         self.priority = priority
+        #: What it is given is settled thereby.
+        self.no_ack = False
         #: Out of the rotation until it says that it can take messages again.
         self.parked = False
         #: Messages it was given and has not settled yet.

@@ -14,7 +14,9 @@ from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
     from rabbitlike.broker.delays import Delays
+    from rabbitlike.broker.trail import Trail
     from rabbitlike.broker.users import User
+    from rabbitlike.broker.vhost import Vhost
 
 
 class Publication:
@@ -87,3 +89,18 @@ def check_user_id(properties: Properties, user: "User | None") -> None:
     claimed = properties.user_id
     if claimed is not None and user is not None and claimed != user.name and "impersonator" not in user.tags:
         raise precondition_failed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")
+
+
+def note_publish(vhost: "Vhost", publication: Publication) -> "Trail | None":
+    """Tell the event log of a publish that is about to reach its queues; who was told."""
+    trail = vhost.trail_of(publication.queues)
+    if trail is not None:
+        trail.published(
+            publication.address,
+            publication.properties,
+            publication.priority,
+            len(publication.body),
+            len(publication.queues),
+            publication.due_ms != 0,
+        )
+    return trail

@@ -1,9 +1,32 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.events cimport Events, Place
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Subscriber
+from rabbitlike.broker.turn cimport Turn
+
+cdef int ACK, AUTO_ACK, DEAD_LETTER, DELAYED, DELIVER, DROP_OVERFLOW, ENQUEUE, EXPIRE, NACK, OTHER, PUBLISH
+cdef int REJECT_PUBLISH, REQUEUE, RETRY, ROUTE_FAIL
 
 
-cdef class Trail:
-    cdef readonly str queue
+cdef class Trail(Place):
+    cdef Events _events
+    cdef Turn _turn
     cdef readonly object firehose
+    cdef readonly bint is_logged
 
+    cpdef object published(
+        self, bytes address, bytes properties, int priority, Py_ssize_t size, Py_ssize_t copies, bint is_delayed
+    )
+    cpdef object confirmed(
+        self, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number, bint accepted
+    )
+    cpdef object enqueued(self, Message message)
+    cpdef object refused(self, Message message)
+    @cython.locals(wait_ms=int64_t)
     cpdef object delivered(self, Message message, Subscriber consumer)
+    cpdef object acked(self, Message message, int64_t delivered_at_ms)
+    cpdef object nacked(self, Message message, int64_t delivered_at_ms, Subscriber consumer)
+    cpdef object requeued(self, Message message, bint is_waiting)
+    cdef object _note(self, int event, Message message, str tag, int64_t wait_ms, int64_t proc_ms, int reason)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.delay_times import is_timed, read_due
 from rabbitlike.broker.message import Message, make_address, with_delivery_count
-from rabbitlike.broker.publication import Publication, check_user_id
+from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import LOOKED
@@ -78,6 +78,7 @@ def publish(
             exchange.counters.publish_in += 1
             publication = Publication(exchange.counters, [], address, later, body, expiration_ms, True)
             publication.delay(due_ms, vhost.delays)
+            note_publish(vhost, publication)
             return Published(True, publication.deposit(now_ms), later.persistent)
     seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
     queues = vhost.route(exchange, keys, properties, seen)
@@ -85,6 +86,7 @@ def publish(
         vhost.firehose.published(address, keys, properties, body, queues, (NO_CHANNEL, 1, user.name))
     _count_publish(exchange.counters, vhost.counters, len(queues))
     publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
+    note_publish(vhost, publication)
     is_accepted = publication.deposit(now_ms)
     return Published(bool(queues), is_accepted, properties.persistent and any(queue.durable for queue in queues))
 
@@ -125,7 +127,7 @@ def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched
         found.append(Fetched(message, properties, message.attempts > 0, queue.message_count))
         count_fetch(queue, message, vhost.counters, no_ack=no_ack)
         if queue.trail is not None:
-            queue.trail.fetched(message, (NO_CHANNEL, 1, user.name))
+            queue.trail.fetched(message, (NO_CHANNEL, 1, user.name), no_ack)
         if no_ack:
             queue.settle(message)
     return found
@@ -134,6 +136,8 @@ def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched
 def settle(queue: Queue, fetched: list[Fetched], how: Settle) -> None:
     """Say what is to become of messages that were fetched. Those that go back stand where they stood."""
     for each in fetched:
+        if how is not Settle.ACK and queue.trail is not None:
+            queue.trail.nacked(each.message, queue.turn.now_ms, None)
         if how is Settle.ACK:
             queue.vhost.counters.ack += 1
             queue.ack(each.message, queue.turn.now_ms)

@@ -84,6 +84,7 @@ class Vhost:
         "recv_oct",
         "send_oct",
         "tags",
+        "trail",
         "waiting",
     )
 
@@ -108,6 +109,8 @@ class Vhost:
         self.is_traced = False
         #: There while it is traced.
         self.firehose: Firehose | None = None
+        #: For the event log: that of publishes, there while any of them is to be told.
+        self.trail: Trail | None = None
         self.limits: Limits = NO_LIMITS
         self.policies = Policies(self)
         self.delays = Delays(self)
@@ -121,6 +124,7 @@ class Vhost:
         self._incoming: dict[Destination, dict[Binding, None]] = {}
         #: Exclusive queues by their owner.
         self._owned: dict[Owner, dict[Queue, None]] = {}
+        self.retrace()
 
     def __repr__(self) -> str:
         return f"<vhost {self.name!r}: {len(self.queues)} queues, {len(self.exchanges)} exchanges>"
@@ -134,12 +138,37 @@ class Vhost:
     def retrace(self) -> None:
         """What is to be told of messages has changed: every queue hears of it, and so do publishers."""
         self.firehose = Firehose(self) if self.is_traced else None
+        self.trail = self._make_trail("", True) if self.broker.settings.event_log else None
         for queue in self.queues.values():
-            queue.trail = self._make_trail(queue)
+            self.retrace_queue(queue)
         self.renew_routes()
 
-    def _make_trail(self, queue: Queue) -> Trail | None:
-        return None if self.firehose is None else Trail(queue.name, self.firehose)
+    def retrace_queue(self, queue: Queue) -> None:
+        """The same for one queue."""
+        trace = queue.settings.trace
+        is_logged = self.broker.settings.event_log if trace is None else trace
+        trail = self._make_trail(queue.name, is_logged)
+        if trail is None and queue.trail is None:
+            return
+        queue.follow(trail)
+        if is_logged and self.trail is None:
+            self.trail = self._make_trail("", True)
+        self.renew_routes()
+
+    def _make_trail(self, queue: str, is_logged: bool) -> Trail | None:
+        if self.firehose is None and not is_logged:
+            return None
+        events = self.broker.events if is_logged else None
+        return Trail(self.name, queue, self.broker.turn, events, self.firehose)
+
+    def trail_of(self, queues: Sequence[Queue]) -> Trail | None:
+        """Who is told of a publish to these queues. Where only some queues are traced, of those that reach one."""
+        if self.trail is None or self.broker.settings.event_log:
+            return self.trail
+        for queue in queues:
+            if queue.is_logged:
+                return self.trail
+        return None
 
     # Looking up
 
@@ -334,8 +363,8 @@ class Vhost:
             log=log,
         )
         queue.policy, queue.operator_policy = policies
-        queue.trail = self._make_trail(queue)
         self.queues[name] = queue
+        self.retrace_queue(queue)
         if holder is not None:
             self._owned.setdefault(holder, {})[queue] = None
         self.renew_routes()

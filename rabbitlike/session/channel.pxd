@@ -7,6 +7,7 @@ from rabbitlike.broker.message cimport Message, make_message
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.publication cimport Publication
 from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.trail cimport Trail
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.content cimport Content
 from rabbitlike.protocol.properties cimport Properties
@@ -31,6 +32,7 @@ cdef class Target:
     cdef public bint is_topic_checked
     cdef public list queues
     cdef public object reply
+    cdef public Trail trail
 
 
 cdef class Channel(Content):
@@ -54,6 +56,7 @@ cdef class Channel(Content):
     cdef readonly Counters totals
     cdef Target _target
     cdef dict _targets
+    cdef Trail _trail
     cdef bint _is_watched
     cdef bint _answers_due
     cdef bint _is_awaiting
@@ -71,6 +74,8 @@ cdef class Channel(Content):
     cdef object _on_unroutable(self, bytes address, bytes properties, bytes body, bint mandatory)
     @cython.locals(is_due=bint)
     cdef object _published(self, bint accepted, int64_t number)
+    cdef object _note_confirm(self, bint accepted, int64_t number)
+    cdef object _note_nack(self, Delivery delivery)
     cdef bint _needs_care(self) except -1
     @cython.locals(target=Target)
     cdef Target _find_target(self)

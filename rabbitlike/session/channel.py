@@ -19,12 +19,13 @@ from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.ports import ClientName
-from rabbitlike.broker.publication import Publication, check_user_id
+from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import Reason, forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import RETURNED
+from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
@@ -72,6 +73,7 @@ class Target:
         "queues",
         "reply",
         "routing_key",
+        "trail",
     )
 
     def __init__(self, exchange: "Exchange", routing_key: str, generation: int) -> None:
@@ -89,6 +91,8 @@ class Target:
         #: The user's permission for this exchange depends on the routing key.
         self.is_topic_checked = False
         self.reply: Requester | None = None
+        #: Who is told of publishes.
+        self.trail: Trail | None = None
 
 
 def is_stored(queues: list[Queue]) -> bool:
@@ -106,6 +110,7 @@ class Channel(Content):
         "_lapsed",
         "_target",
         "_targets",
+        "_trail",
         "confirms",
         "connection",
         "consumers",
@@ -152,6 +157,8 @@ class Channel(Content):
         self._lapsed: Lapsed | None = None
         self._target: Target | None = None
         self._targets: dict[bytes, Target] = {}
+        #: Who is told of the publish at hand.
+        self._trail: Trail | None = None
         #: The properties at hand ask for the careful way.
         self._is_watched = False
         self._answers_due = False
@@ -194,6 +201,11 @@ class Channel(Content):
         number = 0
         if properties.persistent and target.is_stored and self.journal is not None:
             number = self.journal.number
+        if target.trail is not None:
+            self._trail = target.trail if self.confirms is not None else None
+            target.trail.published(
+                self.address, properties.raw, properties.priority, len(body), len(target.queues), False
+            )
         for queue in target.queues:
             message = make_message(
                 self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
@@ -223,6 +235,8 @@ class Channel(Content):
         """``number`` is the commit that this publish is safe with; 0: it need not wait."""
         if self.confirms is not None:
             is_due = self.confirms.accept(number) if accepted else self.confirms.refuse()
+            if self._trail is not None:
+                self._note_confirm(accepted, number)
             if not is_due:
                 if not self._is_awaiting:
                     self._is_awaiting = True
@@ -232,6 +246,12 @@ class Channel(Content):
                 self.connection.answer_later(self)
         if self.turn.alarmed:
             self.connection.block()
+
+    def _note_confirm(self, accepted: bool, number: int) -> None:
+        if self._trail is not None:
+            properties = self.properties
+            self._trail.confirmed(self.address, properties.raw, properties.priority, self.body_size, number, accepted)
+            self._trail = None
 
     def _needs_care(self) -> bool:
         """Do these properties carry anything that a publish is checked or changed by?"""
@@ -274,6 +294,7 @@ class Channel(Content):
             target.is_stored = is_stored(target.queues)
             # The firehose sees all there is to see of a publish, which only the careful way does.
             target.is_plain = self.vhost.firehose is None
+            target.trail = self.vhost.trail_of(target.queues)
         else:
             target.is_plain = False
         if len(self._targets) >= TARGETS_KEPT:
@@ -354,6 +375,9 @@ class Channel(Content):
 
     def deposit(self, publication: Publication) -> bool:
         """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
+        if self.vhost.trail is not None:
+            trail = note_publish(self.vhost, publication)
+            self._trail = trail if self.confirms is not None else None
         accepted = publication.deposit(self.turn.now_ms)
         if publication.due_ms:
             self._count(publication.exchange, 0)
@@ -467,15 +491,22 @@ class Channel(Content):
         elif settle is Settle.REQUEUE:
             for delivery in deliveries:
                 self._release(delivery)
+                self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message)
         elif settle is Settle.RETURN:
             for delivery in deliveries:
                 self._release(delivery)
+                self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message, RETURNED)
         else:
             for delivery in deliveries:
                 self._release(delivery)
+                self._note_nack(delivery)
                 delivery.queue.reject(delivery.message)
+
+    def _note_nack(self, delivery: Delivery) -> None:
+        if delivery.queue.trail is not None:
+            delivery.queue.trail.nacked(delivery.message, delivery.delivered_at_ms, delivery.consumer)
 
     def _release(self, delivery: Delivery) -> None:
         """Give the consumer its credit back."""
@@ -562,6 +593,7 @@ class Channel(Content):
         if how is Settle.ACK:
             queue.ack(delivery.message, delivery.delivered_at_ms)
             return Settled(Action.ACKED)
+        self._note_nack(delivery)
         reason: Reason | None = Reason.REJECTED
         if how is Settle.REJECT:
             queue.reject(delivery.message)

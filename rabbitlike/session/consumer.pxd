@@ -13,7 +13,6 @@ from rabbitlike.session.unacked cimport Delivery, Unacked, make_delivery
 cdef class Consumer(Subscriber):
     cdef readonly object channel
     cdef readonly Queue queue
-    cdef readonly bint no_ack
     cdef readonly bint exclusive
     cdef public int prefetch_count
     cdef readonly object arguments

@@ -50,7 +50,6 @@ class Consumer(Subscriber):
         "arguments",
         "channel",
         "exclusive",
-        "no_ack",
         "prefetch_count",
         "queue",
     )

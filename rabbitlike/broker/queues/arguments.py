@@ -49,6 +49,8 @@ class QueueSettings:
     dead_letter_strategy: DeadLetterStrategy = "at-most-once"
     #: Without an exchange, dead letters go to a queue that is kept for them.
     dead_letter_auto: bool = False
+    #: Whether the event log is told of its messages; None: if it is told of all.
+    trace: bool | None = None
     #: Who is told of deaths: only a policy says so, for whoever may declare queues may not send the broker anywhere.
     dead_letter_webhook: str | None = None
     levels: int = DEFAULT_LEVELS
@@ -197,6 +199,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-queue-mode": _one_of(("default", "lazy"), "\"unsupported queue mode '{}'\""),
     "x-queue-version": _queue_version,
     "x-single-active-consumer": _boolean,
+    "x-trace": _boolean,
     "x-consumer-timeout": _not_negative,
     "x-ack-timeout": _duration_above_zero,
     "x-retry-initial": _duration_above_zero,
@@ -268,6 +271,7 @@ _OURS: Final = (
     "x-delayed-retry-type",
     "x-delayed-retry-min",
     "x-delayed-retry-max",
+    "x-trace",
 )
 _STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
 _TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
@@ -466,6 +470,11 @@ def _optional_time(arguments: Table, key: str) -> int | None:
     return min(_int(arguments, key), TEN_YEARS_MS) if key in arguments else None
 
 
+def _optional_bool(arguments: Table, key: str) -> bool | None:
+    value = arguments.get(key)
+    return value if isinstance(value, bool) else None
+
+
 def _optional_string(arguments: Table, key: str) -> str | None:
     return str(arguments[key]) if key in arguments else None
 
@@ -520,5 +529,6 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         delivery_limit=limit,
         consumer_timeout_ms=_optional_int(arguments, "x-consumer-timeout"),
         retry=read_retry(arguments),
+        trace=_optional_bool(arguments, "x-trace"),
         ack_timeout_ms=_optional_time(arguments, "x-ack-timeout"),
     )

@@ -29,6 +29,8 @@ def bury(queue: "Queue", message: Message, reason: Reason) -> None:
     if queue.deaths is None:
         queue.deaths = {}
     queue.deaths[reason] = queue.deaths.get(reason, 0) + 1
+    if queue.trail is not None:
+        queue.trail.died(message, reason, has_exchange or is_kept)
     if has_exchange:
         queue.turn.later(partial(_send_letter, queue, message, reason))
     elif is_kept:

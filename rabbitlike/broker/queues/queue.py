@@ -190,7 +190,7 @@ class Queue(Pumped):
         self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
         self._retry = settings.retry
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
-        self._simple = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0
+        self._simple = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0 and not self.is_logged
 
     def _share(self, settings: QueueSettings) -> None:
         max_wait_ms = settings.priority_max_wait_ms or 0
@@ -204,14 +204,27 @@ class Queue(Pumped):
 
         parity: what waits already keeps the TTL it came with.
         """
+        is_trace_changed = settings.trace is not self.settings.trace
         timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
         self.apply(settings)
+        if is_trace_changed:
+            self.vhost.retrace_queue(self)
         self.renew_lease()
         if not self._rejects and self._over_limit():
             self._trim()
         if (settings.consumer_timeout_ms, settings.ack_timeout_ms) != timeouts:
             for consumer in self.consumers.all:
                 consumer.retime()
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the event log is told of its messages."""
+        return self.trail is not None and self.trail.is_logged
+
+    def follow(self, trail: Trail | None) -> None:
+        """From now on this is who is told of its messages."""
+        self.trail = trail
+        self.apply(self.settings)
 
     @property
     def message_count(self) -> int:
@@ -255,8 +268,7 @@ class Queue(Pumped):
             # Somebody may take what is ready before this one, and make room.
             self.pump()
             if self._would_overflow(message):
-                if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
-                    bury(self, message, Reason.MAXLEN)
+                self._refuse(message)
                 return False
         if self._ttl_ms >= 0:
             expires_at_ms = message.published_at_ms + self._ttl_ms
@@ -271,6 +283,8 @@ class Queue(Pumped):
             self.persistent_bytes += len(message.body)
         if self._log is not None or self.ready.memory_bytes > self._window_bytes:
             self._keep(message)
+        if self.trail is not None:
+            self.trail.enqueued(message)
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             if message.expires_at_ms <= self.turn.now_ms:
@@ -281,6 +295,12 @@ class Queue(Pumped):
             self.pump()
             self._trim()
         return True
+
+    def _refuse(self, message: Message) -> None:
+        if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+            bury(self, message, Reason.MAXLEN)
+        elif self.trail is not None:
+            self.trail.refused(message)
 
     def _keep(self, message: Message) -> None:
         """Give the message to the store if it is to outlive us, or if there is no room for it in memory."""
@@ -344,9 +364,9 @@ class Queue(Pumped):
             message = self.take()
             if message is None:
                 return
-            consumer.deliver(message)
             if self.trail is not None:
                 self.trail.delivered(message, consumer)
+            consumer.deliver(message)
 
     def take(self) -> Message | None:
         """The next message to go out, or None. It counts as unacked until it is settled or returned."""
@@ -402,6 +422,8 @@ class Queue(Pumped):
             self.processing.at_once += 1
         else:
             self.processing.add(self.turn.now_ms - delivered_at_ms)
+        if self.trail is not None:
+            self.trail.acked(message, delivered_at_ms)
         _settle(self, message)
 
     def settle(self, message: Message) -> None:
@@ -449,10 +471,14 @@ class Queue(Pumped):
                 ends_at_ms = self._retry.end_of_wait_ms(now_ms + delay_ms, message.published_at_ms)
                 if 0 < message.expires_at_ms < ends_at_ms:
                     ends_at_ms = message.expires_at_ms
+                if self.trail is not None:
+                    self.trail.requeued(message, True)
                 self._wait(message, ends_at_ms)
                 return None
         if message.logged == LOGGED and self._log is not None:
             self._log.returned(message)
+        if self.trail is not None:
+            self.trail.requeued(message, False)
         self._put_back(message)
         return None
 

@@ -124,7 +124,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     channel.outlet.mark()
     count_fetch(queue, message, channel.counters, channel.totals, no_ack=method.no_ack)
     if queue.trail is not None:
-        queue.trail.fetched(message, channel.client())
+        queue.trail.fetched(message, channel.client(), method.no_ack)
     if method.no_ack:
         queue.settle(message)
     else:

@@ -1,0 +1,255 @@
+"""The event log in memory: a row for every step in the life of messages that are traced, packed in columns.
+
+No object is made per event: numbers go into arrays, names into small numbers, message ids into one run of octets. Rows
+that are full, an hour's last, or old enough are sealed and handed to whoever exports them; a few stay here to be
+searched. What nobody takes in time is lost and counted: the log never holds up the broker, nor grows.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Callable
+
+from rabbitlike.broker.event_columns import CONFIRM, REFUSED
+from rabbitlike.broker.turn import Turn
+from rabbitlike.clock import Timer
+from rabbitlike.protocol.properties import message_id_of
+
+HOUR_MS = 3_600_000
+#: Sealed rows that stay to be searched.
+RECENT = 2
+
+
+class Rows:
+    """Events in columns, the oldest first."""
+
+    __slots__ = (
+        "_address",
+        "_attempts",
+        "_event",
+        "_id_end",
+        "_place",
+        "_position",
+        "_priority",
+        "_proc_ms",
+        "_reason",
+        "_size",
+        "_tag",
+        "_ts_ms",
+        "_wait_ms",
+        "addresses",
+        "capacity",
+        "columns",
+        "count",
+        "first_seq",
+        "hour_end_ms",
+        "ids",
+        "places",
+        "tags",
+    )
+
+    def __init__(self, capacity: int, first_seq: int, now_ms: int) -> None:
+        self.capacity = capacity
+        self.first_seq = first_seq
+        self.count = 0
+        #: They are all of one hour.
+        self.hour_end_ms = now_ms - now_ms % HOUR_MS + HOUR_MS
+        #: Vhost and queue, by their number in the column.
+        self.places: list[tuple[str, str]] = []
+        #: Exchange and routing key as messages carry them, and their numbers; consumer tags, whose numbers begin at 1.
+        self.addresses: dict[bytes, int] = {}
+        self.tags: dict[str, int] = {}
+        #: Message ids without anything between them; the column says where each ends.
+        self.ids = bytearray()
+        self._ts_ms = array("q", bytes(8 * capacity))
+        self._position = array("q", bytes(8 * capacity))
+        self._wait_ms = array("q", bytes(8 * capacity))
+        self._proc_ms = array("q", bytes(8 * capacity))
+        self._place = array("i", bytes(4 * capacity))
+        self._address = array("i", bytes(4 * capacity))
+        self._tag = array("i", bytes(4 * capacity))
+        self._id_end = array("i", bytes(4 * capacity))
+        self._size = array("i", bytes(4 * capacity))
+        self._attempts = array("i", bytes(4 * capacity))
+        self._priority = array("i", bytes(4 * capacity))
+        self._event = array("b", bytes(capacity))
+        self._reason = array("b", bytes(capacity))
+        self.columns = {
+            "ts_ms": self._ts_ms,
+            "position": self._position,
+            "wait_ms": self._wait_ms,
+            "proc_ms": self._proc_ms,
+            "place": self._place,
+            "address": self._address,
+            "tag": self._tag,
+            "id_end": self._id_end,
+            "size": self._size,
+            "attempts": self._attempts,
+            "priority": self._priority,
+            "event": self._event,
+            "reason": self._reason,
+        }
+
+    def id_of(self, at: int) -> bytes:
+        """The message id of a row; empty when there is none."""
+        ends = self.columns["id_end"]
+        return bytes(self.ids[ends[at - 1] if at > 0 else 0 : ends[at]])
+
+
+class Place:
+    """Where events happen: a queue, or with an empty name a vhost's exchanges. Knows its number in the rows at hand."""
+
+    __slots__ = ("_code", "_rows", "queue", "vhost")
+
+    def __init__(self, vhost: str, queue: str) -> None:
+        self.vhost = vhost
+        self.queue = queue
+        self._rows: Rows | None = None
+        self._code = 0
+
+
+class Events:
+    """The one event log of a broker."""
+
+    __slots__ = (
+        "_awaiting",
+        "_capacity",
+        "_interval_ms",
+        "_last_id",
+        "_last_properties",
+        "_next_seq",
+        "_rows",
+        "_timer",
+        "_turn",
+        "export",
+        "lost",
+        "recent",
+    )
+
+    def __init__(self, turn: Turn, capacity: int, interval_ms: int) -> None:
+        self._turn = turn
+        self._capacity = capacity
+        self._interval_ms = interval_ms
+        #: A microsecond each, so that numbers grow from one run to the next without anybody remembering the last.
+        self._next_seq = turn.now_ms * 1000
+        self._rows: Rows | None = None
+        self._timer: Timer | None = None
+        self._last_properties = b""
+        self._last_id = b""
+        #: Confirms that wait for a commit: its number, and what the row will say.
+        self._awaiting: deque[tuple[int, Place, bytes, bytes, int, int]] = deque()
+        #: Takes sealed rows, or says that it cannot.
+        self.export: Callable[[Rows], bool] | None = None
+        #: Events that nobody exported.
+        self.lost = 0
+        #: Sealed rows, oldest first.
+        self.recent: deque[Rows] = deque(maxlen=RECENT)
+
+    def add(
+        self,
+        event: int,
+        place: Place,
+        address: bytes,
+        properties: bytes,
+        position: int,
+        priority: int,
+        size: int,
+        attempts: int,
+        tag: str | None,
+        wait_ms: int,
+        proc_ms: int,
+        reason: int,
+    ) -> None:
+        """One row. -1: no wait, no time of processing."""
+        rows = self._rows
+        if rows is None or rows.count == rows.capacity or self._turn.now_ms >= rows.hour_end_ms:
+            rows = self._begin()
+        at = rows.count
+        if place._rows is not rows:
+            place._rows = rows
+            place._code = len(rows.places)
+            rows.places.append((place.vhost, place.queue))
+        code = rows.addresses.get(address)
+        if code is None:
+            code = len(rows.addresses)
+            rows.addresses[address] = code
+        rows._ts_ms[at] = self._turn.now_ms
+        rows._event[at] = event
+        rows._place[at] = place._code
+        rows._address[at] = code
+        rows._position[at] = position
+        rows._priority[at] = priority if priority > 0 else 0
+        rows._size[at] = size
+        rows._attempts[at] = attempts
+        rows._wait_ms[at] = wait_ms
+        rows._proc_ms[at] = proc_ms
+        rows._reason[at] = reason
+        if tag is None:
+            rows._tag[at] = 0
+        else:
+            code = rows.tags.get(tag)
+            if code is None:
+                code = len(rows.tags) + 1
+                rows.tags[tag] = code
+            rows._tag[at] = code
+        if properties is not self._last_properties:
+            self._last_properties = properties
+            self._last_id = message_id_of(properties)
+        if self._last_id:
+            rows.ids += self._last_id
+        rows._id_end[at] = len(rows.ids)
+        rows.count = at + 1
+
+    def confirm(
+        self,
+        place: Place,
+        address: bytes,
+        properties: bytes,
+        priority: int,
+        size: int,
+        number: int,
+        accepted: bool,
+    ) -> None:
+        """A publish is confirmed: at once, or when commit ``number`` is done."""
+        if accepted and number != 0:
+            self._awaiting.append((number, place, address, properties, priority, size))
+        else:
+            reason = 0 if accepted else REFUSED
+            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, -1, reason)
+
+    def committed(self, number: int) -> None:
+        """All commits up to this are done."""
+        awaiting = self._awaiting
+        while awaiting and awaiting[0][0] <= number:
+            _, place, address, properties, priority, size = awaiting.popleft()
+            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, -1, 0)
+
+    def commit_failed(self) -> None:
+        """Whatever waits for a commit is refused."""
+        while self._awaiting:
+            _, place, address, properties, priority, size = self._awaiting.popleft()
+            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, -1, REFUSED)
+
+    def blocks(self) -> list[Rows]:
+        """All that can be searched, oldest first."""
+        return [*self.recent, *([] if self._rows is None else [self._rows])]
+
+    def seal(self) -> None:
+        """Hand on what there is."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        rows = self._rows
+        if rows is None or rows.count == 0:
+            return
+        self._rows = None
+        self._next_seq = rows.first_seq + rows.count
+        self.recent.append(rows)
+        if self.export is not None and not self.export(rows):
+            self.lost += rows.count
+
+    def _begin(self) -> Rows:
+        self.seal()
+        rows = Rows(self._capacity, self._next_seq, self._turn.now_ms)
+        self._rows = rows
+        self._timer = self._turn.at(self._interval_ms, self.seal)
+        return rows

@@ -1,0 +1,29 @@
+"""Columns of packed rows, as whoever packs them hands them to whoever writes them: no row is an object."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Numbers(NamedTuple):
+    """Whole numbers, each times `scale`; those below `none_below` are missing."""
+
+    values: Sequence[int] | memoryview
+    scale: int = 1
+    none_below: int | None = None
+
+
+class Codes(NamedTuple):
+    """Words, by their number; no numbers: all are the first."""
+
+    codes: memoryview | None
+    words: Sequence[str | None]
+
+
+class Texts(NamedTuple):
+    """Texts in one run of octets, and where each ends; the empty ones are missing."""
+
+    ends: memoryview
+    octets: bytearray
+
+
+Column = Numbers | Codes | Texts

@@ -1,0 +1,231 @@
+"""Files of events: `events/date=YYYY-MM-DD/hour=HH/ev-<node>-<seq>.parquet`, written by a thread of their own.
+
+A file is written under a name that begins with `.tmp-`, made durable, and only then given its own: readers that pass
+over names with a dot, as Spark does, see whole files or none. Without pyarrow they are `.jsonl.gz`, with the same
+columns. Whoever hands rows over never waits: what does not fit in the queue is refused.
+"""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from queue import Full, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rabbitlike.storage.columns import Codes, Column, Numbers
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+log = logging.getLogger(__name__)
+
+FOLDER: Final = "events"
+UNFINISHED: Final = ".tmp-"
+#: Lots of rows that may wait to be written.
+WAITING: Final = 4
+
+Schema = Sequence[tuple[str, str, bool]]
+#: Makes the columns, on the thread that writes them.
+Make = Callable[[], Mapping[str, Column]]
+
+
+class Lot(NamedTuple):
+    """Rows of one hour."""
+
+    first_seq: int
+    at_ms: int
+    make: Make
+
+
+def pyarrow() -> "ModuleType | None":
+    """What writes Parquet, if it is installed."""
+    try:
+        for name in ("pyarrow.compute", "pyarrow.parquet"):
+            import_module(name)
+        return import_module("pyarrow")
+    except ImportError:
+        return None
+
+
+class EventFiles:
+    """The files of one broker. Its thread starts with the first rows."""
+
+    def __init__(self, folder: Path, node: str, schema: Schema, *, max_age_s: int, max_bytes: int) -> None:
+        self.folder = folder
+        self._node = re.sub(r"[^\w@.-]", "_", node)
+        self._schema = schema
+        self._max_age_s = max_age_s
+        self._max_bytes = max_bytes
+        self._waiting: Queue[Lot | None] = Queue(WAITING)
+        self._thread: Thread | None = None
+        #: Files written, and the last of them.
+        self.written = 0
+        self.last: Path | None = None
+
+    def submit(self, lot: Lot) -> bool:
+        """Write these soon. False: too much waits already."""
+        try:
+            self._waiting.put_nowait(lot)
+        except Full:
+            log.warning("events come faster than they can be written: some are lost")
+            return False
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="events", daemon=True)
+            self._thread.start()
+        return True
+
+    def close(self) -> None:
+        """Write what waits. Blocks."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        self._tidy()
+        while (lot := self._waiting.get()) is not None:
+            try:
+                self.write(lot)
+                self.forget(lot.at_ms)
+            except Exception:  # a full disk, most likely: the broker goes on without its log
+                log.exception("events could not be written")
+
+    def write(self, lot: Lot) -> Path:
+        """Write one file; where it is. Blocks."""
+        columns = lot.make()
+        arrow = pyarrow()
+        name = f"ev-{self._node}-{lot.first_seq}" + (".jsonl.gz" if arrow is None else ".parquet")
+        folder = self.folder / f"{datetime.fromtimestamp(lot.at_ms / 1000, UTC):date=%Y-%m-%d/hour=%H}"
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / (UNFINISHED + name)
+        if arrow is None:
+            _write_json(unfinished, columns, self._schema)
+        else:
+            table = as_table(arrow, columns, self._schema)
+            arrow.parquet.write_table(table, unfinished, compression="zstd")
+        _make_durable(unfinished)
+        finished = folder / name
+        unfinished.rename(finished)
+        _make_durable(folder)
+        self.written += 1
+        self.last = finished
+        return finished
+
+    def forget(self, now_ms: int) -> None:
+        """Delete what is too old, and of the rest the oldest files that are too much."""
+        oldest = (
+            f"{datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(seconds=self._max_age_s):date=%Y-%m-%d/hour=%H}"
+        )
+        total = 0
+        for path in sorted(self.files(), reverse=True):
+            total += path.stat().st_size
+            if path.parent.relative_to(self.folder).as_posix() < oldest or (
+                total > self._max_bytes and path != self.last
+            ):
+                path.unlink(missing_ok=True)
+                for folder in (path.parent, path.parent.parent):
+                    with suppress(OSError):  # not empty
+                        folder.rmdir()
+
+    def files(self) -> Iterator[Path]:
+        """All whole files."""
+        return self.folder.glob("date=*/hour=*/ev-*")
+
+    def _tidy(self) -> None:
+        """What a crash left half written."""
+        for path in self.folder.glob(f"date=*/hour=*/{UNFINISHED}*"):
+            path.unlink(missing_ok=True)
+
+
+def as_table(arrow: Any, columns: Mapping[str, Column], schema: Schema) -> Any:
+    """The columns as a pyarrow table; numbers are not copied, and nothing is done row by row."""
+    kinds = {
+        "bigint": arrow.int64(),
+        "int": arrow.int32(),
+        "boolean": arrow.bool_(),
+        "string": arrow.string(),
+        "timestamp": arrow.timestamp("us", tz="UTC"),
+    }
+    fields = [arrow.field(name, kinds[kind], nullable) for name, kind, nullable in schema]
+    count = next(len(column.values) for column in columns.values() if isinstance(column, Numbers))
+    arrays = [_array(arrow, columns[field.name], count).cast(field.type) for field in fields]
+    return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
+
+
+_WIDTHS: Final = {"q": "int64", "i": "int32", "b": "int8"}
+
+
+def _numbers(arrow: Any, values: memoryview | Sequence[int]) -> Any:
+    if not isinstance(values, memoryview):
+        return arrow.array(values, arrow.int64())
+    kind = getattr(arrow, _WIDTHS[values.format])()
+    return arrow.Array.from_buffers(kind, len(values), [None, arrow.py_buffer(values)])
+
+
+def _array(arrow: Any, column: Column, count: int) -> Any:
+    compute = arrow.compute
+    if isinstance(column, Numbers):
+        found = _numbers(arrow, column.values)
+        if column.none_below is not None:
+            found = compute.if_else(compute.less(found, column.none_below), None, found)
+        return found if column.scale == 1 else compute.multiply(found, column.scale)
+    if isinstance(column, Codes):
+        words = arrow.array(column.words, arrow.string())
+        if column.codes is None:
+            return words.take(arrow.nulls(count, arrow.int32()).fill_null(0))
+        return words.take(_numbers(arrow, column.codes))
+    ends = arrow.concat_arrays([arrow.array([0], arrow.int32()), _numbers(arrow, column.ends)])
+    octets = arrow.py_buffer(bytes(column.octets))
+    found = arrow.Array.from_buffers(arrow.binary(), count, [None, ends.buffers()[1], octets])
+    found = compute.if_else(compute.equal(compute.binary_length(found), 0), None, found)
+    try:
+        return found.cast(arrow.string())
+    except arrow.ArrowInvalid:  # ids are octets to AMQP
+        return arrow.array([None if each is None else each.decode("utf-8", "replace") for each in found.to_pylist()])
+
+
+def values(column: Column, count: int) -> Iterator[object]:
+    """One by one, without pyarrow."""
+    if isinstance(column, Numbers):
+        for number in column.values:
+            yield None if column.none_below is not None and number < column.none_below else number * column.scale
+    elif isinstance(column, Codes):
+        for at in range(count):
+            yield column.words[0 if column.codes is None else column.codes[at]]
+    else:
+        start = 0
+        for end in column.ends:
+            yield column.octets[start:end].decode("utf-8", "replace") or None
+            start = end
+
+
+def _write_json(path: Path, columns: Mapping[str, Column], schema: Schema) -> None:
+    count = next(len(column.values) for column in columns.values() if isinstance(column, Numbers))
+    import gzip
+
+    kinds = {name: kind for name, kind, _ in schema}
+    with gzip.open(path, "wt", encoding="utf-8", compresslevel=3) as file:
+        for row in zip(*(values(columns[name], count) for name in kinds), strict=True):
+            named = {name: shown(kinds[name], value) for name, value in zip(kinds, row, strict=True)}
+            file.write(json.dumps(named, separators=(",", ":")) + "\n")
+
+
+def shown(kind: str, value: object) -> object:
+    """A value as JSON shows it."""
+    if kind == "timestamp" and isinstance(value, int):
+        return f"{datetime.fromtimestamp(value / 1_000_000, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    return bool(value) if kind == "boolean" else value
+
+
+def _make_durable(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
