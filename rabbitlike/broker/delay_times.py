@@ -29,6 +29,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 #: A table of one entry, x-delay, as nearly every delayed message has it: its head, and the size of the value by type.
 _LONE: Final = b"\x07x-delay"
+_LOWEST: Final = {1: -(1 << 7), 2: -(1 << 15), 4: -(1 << 31), 8: -(1 << 63)}
 _SIGNED: Final = {ord("b"): 1, ord("s"): 2, ord("I"): 4, ord("l"): 8, ord("L"): 8}
 
 
@@ -84,7 +85,7 @@ def _read_lone(properties: Properties) -> tuple[int, int, int] | None:
         return None
     at += 9
     delay_ms = int.from_bytes(raw[at : at + size], "big", signed=True)
-    return None if -delay_ms >= 1 << 8 * size - 1 else (at, size, delay_ms)
+    return None if delay_ms == _LOWEST[size] else (at, size, delay_ms)
 
 
 def _due(header: str, from_ms: int, delay_ms: int) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.delay_log import Bucket, DelayBatch, DelayLog, level_for
 from rabbitlike.broker.delay_ways import Source, Ways
-from rabbitlike.broker.message import Message
+from rabbitlike.broker.message import Message, make_message
 from rabbitlike.broker.queues.record import unpack
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.states import GONE, LOGGED, READY
@@ -111,7 +111,7 @@ class Delays:
     def add(self, address: bytes, properties: bytes, body: bytes, persistent: bool, priority: int, due_ms: int) -> None:
         """Hold a message until then. One that is to outlive the process is safe with the commit of this turn."""
         now_ms = self._turn.now_ms
-        message = Message(address, properties, body, persistent, priority, now_ms)
+        message = make_message(address, properties, body, persistent, priority, now_ms)
         message.position = self._next_position
         # Here it is when the message is due; what it says of its own expiration counts from then on.
         message.expires_at_ms = due_ms
@@ -475,7 +475,7 @@ class Delays:
             return
         self.delivered += 1
         for queue in queues:
-            copy = Message(address, raw, body, message.persistent, message.priority, now_ms)
+            copy = make_message(address, raw, body, message.persistent, message.priority, now_ms)
             copy.expires_at_ms = expires_at_ms
             queue.enqueue(copy)
 

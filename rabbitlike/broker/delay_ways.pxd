@@ -1,0 +1,25 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+
+cdef class Source:
+    cdef readonly str name
+    cdef readonly object number
+    cdef public int64_t count
+
+
+cdef class Way:
+    cdef readonly Source source
+    cdef readonly str routing_key
+    cdef public int64_t generation
+    cdef public list queues
+
+
+cdef class Ways:
+    cdef object _renamed
+    cdef dict _ways
+    cdef readonly dict by_name
+    cdef readonly list by_number
+
+    @cython.locals(way=Way)
+    cpdef Way of(self, bytes address)

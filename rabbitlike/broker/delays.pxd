@@ -1,0 +1,56 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.delay_log cimport Bucket, DelayBatch, DelayLog
+from rabbitlike.broker.delay_ways cimport Source, Way, Ways
+from rabbitlike.broker.message cimport Message, make_message
+from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.queues.record cimport unpack
+from rabbitlike.broker.turn cimport Turn
+
+cdef int GONE, LOGGED, READY
+
+
+cdef class Delays:
+    cdef object _vhost
+    cdef Turn _turn
+    cdef int64_t _window
+    cdef readonly DelayLog _log
+    cdef int64_t _next_position
+    cdef readonly int64_t pending
+    cdef readonly int64_t delivered
+    cdef readonly int64_t cancelled
+    cdef readonly int64_t dropped
+    cdef readonly list _line
+    cdef readonly dict transient
+    cdef readonly dict buckets
+    cdef list _opening
+    cdef list _unread
+    cdef dict _crowded
+    cdef int64_t _sweep_at
+    cdef readonly Ways ways
+    cdef object _timer
+    cdef int64_t _wakes_at_ms
+
+    @cython.locals(message=Message, source=Source, now_ms=int64_t)
+    cpdef object add(
+        self, bytes address, bytes properties, bytes body, bint persistent, int priority, int64_t due_ms
+    )
+    @cython.locals(bucket=Bucket)
+    cdef object _store(self, DelayLog stored, object source, Message message, int64_t now_ms)
+    cdef object _end(self, Message message, Source source)
+    @cython.locals(message=Message, messages=list, kept=list)
+    cpdef list read(self, DelayBatch batch)
+    @cython.locals(at_ms=int64_t)
+    cpdef object _arm(self, int64_t now_ms)
+    @cython.locals(message=Message, bucket=Bucket, messages=list)
+    cdef object _line_up(self, DelayLog stored, DelayBatch batch)
+    @cython.locals(
+        line=list, due=list, message=Message, due_ms=int64_t, position=int64_t, barrier_ms=int64_t,
+        barrier_position=int64_t, stride=Py_ssize_t
+    )
+    cdef object _release(self, int64_t now_ms)
+    @cython.locals(
+        address=bytes, raw=bytes, body=bytes, way=Way, queues=list, queue=Queue, copy=Message, expires_at_ms=int64_t
+    )
+    cdef object _route(self, Message message, int64_t now_ms)
