@@ -179,7 +179,18 @@ FOREIGN: Final[Mapping[QueueType, frozenset[str]]] = {
 #: What classic queues obey here and not in RabbitMQ: a policy must name them (`classic_queues`) to mean them.
 OFFERED: Final = frozenset(("delivery-limit",))
 #: What RabbitMQ does not know: a policy that says any of it means what is offered, too.
-OURS: Final = frozenset(("ack-timeout", "retry-initial", "retry-max-delay", "retry-multiplier", "retry-timeout"))
+OURS: Final = frozenset(
+    (
+        "ack-timeout",
+        "dead-letter-auto",
+        "dead-letter-webhook",
+        "dlq-webhook",
+        "retry-initial",
+        "retry-max-delay",
+        "retry-multiplier",
+        "retry-timeout",
+    )
+)
 
 
 def refusal(definition: Json, kind: PolicyKind) -> str | None:
