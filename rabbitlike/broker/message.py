@@ -4,6 +4,7 @@ The octets (address, properties, body) are shared by all queues the message went
 and state belong to this queue alone, which is why each queue has a Message of its own.
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.states import READY, UNLOGGED
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.log import StoredBatch
 
 DELIVERY_COUNT = "x-delivery-count"
+#: Properties up to this size are worth remembering with their count.
+REMEMBERED = 512
 
 
 class Message:
@@ -104,10 +107,21 @@ def with_delivery_count(message: Message) -> bytes:
     """
     if message.attempts == 0 and DELIVERY_COUNT.encode() not in message.properties:
         return message.properties
-    properties = Properties(message.properties)
-    headers = properties.headers or Table()
+    if len(message.properties) > REMEMBERED:
+        return _counted(message.properties, message.attempts)
+    counted: bytes = _remembered(message.properties, message.attempts)
+    return counted
+
+
+def _counted(properties: bytes, attempts: int) -> bytes:
+    changed = Properties(properties)
+    headers = changed.headers or Table()
     headers.pop(DELIVERY_COUNT, None)
-    if message.attempts > 0:
-        headers.put(DELIVERY_COUNT, message.attempts, "l")
-    raw: bytes = properties.replace(headers=headers).raw
+    if attempts > 0:
+        headers.put(DELIVERY_COUNT, attempts, "l")
+    raw: bytes = changed.replace(headers=headers).raw
     return raw
+
+
+#: Messages that come back in numbers mostly have the same properties.
+_remembered = lru_cache(maxsize=256)(_counted)
