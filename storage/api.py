@@ -72,6 +72,17 @@ class Attempt(NamedTuple):
     batch_index: int = 0
 
 
+class SeenKey(NamedTuple):
+    """The key of a message that a queue or exchange has seen, so that it knows a duplicate."""
+
+    owner: str
+    key: bytes
+    #: The highest of a producer that counts its messages.
+    number: int
+    #: 0: never.
+    expires_at_ms: int
+
+
 @dataclass(slots=True)
 class Work:
     """Everything that changed since the last commit, as one transaction. Applied in the order of the fields."""
@@ -90,6 +101,10 @@ class Work:
     marks: list[tuple[int, int, int]] = field(default_factory=list)
     #: Of messages that were delivered and came back.
     attempts: list[Attempt] = field(default_factory=list)
+    #: Owners whose keys all go, (owner, key) of others that go, and keys that are new or have another number.
+    forgotten_owners: list[str] = field(default_factory=list)
+    forgotten: list[tuple[str, bytes]] = field(default_factory=list)
+    seen: list[SeenKey] = field(default_factory=list)
 
     def is_empty(self) -> bool:
         return not (
@@ -101,6 +116,9 @@ class Work:
             or self.settled
             or self.marks
             or self.attempts
+            or self.forgotten_owners
+            or self.forgotten
+            or self.seen
         )
 
 
@@ -112,6 +130,8 @@ class Recovered:
     batches: Sequence[Batch] = ()
     marks: Sequence[tuple[int, int, int]] = ()
     attempts: Sequence[Attempt] = ()
+    #: Oldest first.
+    seen: Sequence[SeenKey] = ()
     #: Highest batch id ever given.
     last_batch_id: int = 0
     #: What could not be kept, in words for the log; empty when all is well.

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rabbitlike.storage.api import Attempt, Batch, Record, Recovered
+from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey
 from rabbitlike.storage.transaction import text
 
 DESCRIPTORS: Final = """
     SELECT batch_id, queue_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
     FROM batches INDEXED BY descriptors
 """
+SEEN: Final = "SELECT owner, key, number, expires_at_ms FROM seen ORDER BY place"
 ATTEMPTS: Final = "SELECT queue_id, position, count, due_at_ms, batch_id, batch_index FROM attempts"
 
 
@@ -46,6 +47,7 @@ def recover(connection: sqlite3.Connection) -> Recovery:
             batches=batches,
             marks=connection.execute("SELECT queue_id, next_position, delivered_position FROM marks").fetchall(),
             attempts=[Attempt(*row) for row in connection.execute(ATTEMPTS)],
+            seen=[SeenKey(text(owner), *rest) for owner, *rest in connection.execute(SEEN)],
             last_batch_id=max(last_id, _reserved_id(connection)),
             troubles=troubles,
         )

@@ -58,3 +58,13 @@ CREATE TABLE counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- Keys of messages that a queue or exchange has seen, so that duplicates are known after a restart. Oldest first by place.
+CREATE TABLE seen (
+    place INTEGER PRIMARY KEY,
+    owner BLOB NOT NULL,
+    key BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX seen_keys ON seen (owner, key);

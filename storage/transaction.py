@@ -31,6 +31,9 @@ _INSERT_SETTLED: Final = "INSERT OR REPLACE INTO settled VALUES (?, ?)"
 _INSERT_MARK: Final = "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)"
 _INSERT_ATTEMPT: Final = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?)"
 _DELETE_ATTEMPT: Final = "DELETE FROM attempts WHERE queue_id = ? AND position = ?"
+_DELETE_OWNER: Final = "DELETE FROM seen WHERE owner = ?"
+_DELETE_SEEN: Final = "DELETE FROM seen WHERE owner = ? AND key = ?"
+_INSERT_SEEN: Final = "INSERT OR REPLACE INTO seen (owner, key, number, expires_at_ms) VALUES (?, ?, ?, ?)"
 _INSERT_COUNTER: Final = "INSERT OR REPLACE INTO counters VALUES ('batch_id', ?)"
 
 _Value = int | str | bytes
@@ -125,6 +128,12 @@ class TransactionConnection(sqlite3.Connection):
                 yield _INSERT_ATTEMPT, kept
             if gone := [place for place, attempt in last.items() if not attempt.times]:
                 yield _DELETE_ATTEMPT, gone
+        if work.forgotten_owners:
+            yield _DELETE_OWNER, [(octets(owner),) for owner in work.forgotten_owners]
+        if work.forgotten:
+            yield _DELETE_SEEN, [(octets(owner), key) for owner, key in work.forgotten]
+        if work.seen:
+            yield _INSERT_SEEN, [(octets(each.owner), *each[1:]) for each in work.seen]
 
     def _remember(self, work: Work) -> None:
         """What the transaction has changed in what is known of the tables. Only after it succeeded."""

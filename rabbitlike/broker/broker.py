@@ -15,6 +15,7 @@ from rabbitlike.broker.attempts import Attempts
 from rabbitlike.broker.commits import Commits
 from rabbitlike.broker.counters import Churn, Counters
 from rabbitlike.broker.events import Events
+from rabbitlike.broker.duplicates import Duplicates, seen_by
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.message import Message
@@ -32,7 +33,7 @@ from rabbitlike.broker.vhost import Vhost
 from rabbitlike.clock import Clock
 from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.errors import precondition_failed
-from rabbitlike.storage.api import Attempt, Batch, Recovered, Store
+from rabbitlike.storage.api import Attempt, Batch, Recovered, SeenKey, Store
 
 if TYPE_CHECKING:
     from rabbitlike.broker.held import Settled
@@ -204,6 +205,7 @@ class Broker:
         for name, (number, exchanges) in delays.items():
             self.give_queue_id(number)
             self.vhosts[name].delays.recover(number, exchanges, batches.pop(number, []), marks.get(number, (1, 0)))
+        self._recover_seen(recovered.seen)
         for queue_id in batches:
             log.error("recovery: messages of queue %d, which is not known, are dropped", queue_id)
         known = {queue.log.queue_id for vhost in self.vhosts.values() for queue in vhost.queues.values() if queue.log}
@@ -212,6 +214,24 @@ class Broker:
             # Mostly queues that were not durable and had outgrown memory: their numbers will be given again.
             if self.journal is not None:
                 self.journal.remove_queue(queue_id)
+
+    def _recover_seen(self, seen: Iterable[SeenKey]) -> None:
+        owners: dict[str, Duplicates] = {}
+        for vhost in self.vhosts.values():
+            for exchange in vhost.exchanges.values():
+                if exchange.duplicates is not None:
+                    owners[seen_by(exchange)] = exchange.duplicates
+            for queue in vhost.queues.values():
+                if queue.duplicates is not None and queue.log is not None:
+                    owners[f"queue {queue.log.queue_id}"] = queue.duplicates
+        found: dict[str, list[SeenKey]] = {}
+        for each in seen:
+            found.setdefault(each.owner, []).append(each)
+        for owner, keys in found.items():
+            if owner in owners:
+                owners[owner].recover(keys)
+            elif self.journal is not None:
+                self.journal.forget(owner)
 
     def make_log(self, settings: QueueSettings, *, is_durable: bool, queue_id: int | None = None) -> Log | None:
         """The durable side of a new queue; None when nothing outlives the process."""

@@ -89,6 +89,11 @@ class Journal:
         self._work.removed_queues.append(queue_id)
         self._wake()
 
+    def forget(self, owner: str) -> None:
+        """All keys that a queue or exchange has seen are to go."""
+        self._work.forgotten_owners.append(owner)
+        self._wake()
+
     def take(self) -> Work:
         """Everything up to now, as the commit with the present number. The last one is done by then."""
         work = self._work

@@ -264,6 +264,7 @@ class Policies:
         vhost = self._vhost
         for exchange in vhost.exchanges.values():
             if self.apply_to_exchange(exchange):
+                vhost.equip_exchange(exchange)
                 vhost.renew_routes()
         # Newest last, so that they are taken from the end in the order they were declared.
         self._behind = list(reversed(vhost.queues.values()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 from rabbitlike.broker.queues import weights
-from rabbitlike.broker.queues.arguments import QueueSettings, levels_of, read_settings
+from rabbitlike.broker.queues.arguments import EXCHANGES_TOO, QueueSettings, levels_of, read_settings
 from rabbitlike.broker.terms import Json, pairs, term
 from rabbitlike.protocol.tables import Table
 
@@ -97,6 +97,10 @@ _LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 
 KEYS: Final[Mapping[str, Key]] = {
     "ack-timeout": Key(_at_least(1), "is not a valid ack timeout", operator=True),
+    "cache-size": Key(_at_least(1), "is not a valid cache size"),
+    "cache-ttl": Key(_at_least(1), "is not a valid cache TTL"),
+    "deduplication-by": Key(_one_of("header", "message-id"), "is not a valid deduplication key"),
+    "message-deduplication": Key(lambda value: isinstance(value, bool), "is not a valid message deduplication"),
     "alternate-exchange": Key(_string, "is not a valid alternate exchange name"),
     "consumer-disconnected-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer disconnected timeout"),
     "consumer-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer timeout"),
@@ -293,7 +297,18 @@ _ARGUMENT_WINS: Final = (
     "delayed-retry-min",
     "delayed-retry-type",
     "priority-mode",
+    "message-deduplication",
+    "cache-size",
+    "cache-ttl",
+    "deduplication-by",
 )
+
+
+def exchange_arguments(arguments: Table, definition: Mapping[str, Json], kind: str) -> Mapping[str, object]:
+    """What an exchange of these arguments obeys under this definition, of what queues can be told as well."""
+    said = {f"x-{key}": value for key, value in definition.items() if f"x-{key}" in EXCHANGES_TOO}
+    # A kind that has the name of an argument is as good as the argument.
+    return {**said, **arguments, **({kind: True} if kind in EXCHANGES_TOO else {})}
 
 
 def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType) -> QueueSettings:

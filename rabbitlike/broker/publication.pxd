@@ -20,6 +20,10 @@ cdef class Publication:
     cdef readonly bint mandatory
     cdef readonly int64_t due_ms
     cdef readonly object delays
+    cdef readonly object duplicates
+    cdef readonly bint is_dropped
 
-    @cython.locals(queue=Queue, message=Message, accepted=bint)
+    @cython.locals(accepted=bint)
     cpdef bint deposit(self, int64_t now_ms) except -1
+    @cython.locals(queue=Queue, message=Message, accepted=bint)
+    cdef bint _deposit(self, int64_t now_ms) except -1

@@ -15,6 +15,7 @@ from rabbitlike.protocol.properties import Properties
 if TYPE_CHECKING:
     from rabbitlike.broker.delays import Delays
     from rabbitlike.broker.trail import Trail
+    from rabbitlike.broker.duplicates import Duplicates
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
 
@@ -27,8 +28,10 @@ class Publication:
         "body",
         "delays",
         "due_ms",
+        "duplicates",
         "exchange",
         "expiration_ms",
+        "is_dropped",
         "mandatory",
         "persistent",
         "priority",
@@ -60,6 +63,9 @@ class Publication:
         #: When it is to be routed, and who holds it until then; 0: it is routed already.
         self.due_ms = 0
         self.delays: Delays | None = None
+        #: What its exchange has seen already, if that minds duplicates, and whether this is one.
+        self.duplicates: Duplicates | None = None
+        self.is_dropped = False
 
     def delay(self, due_ms: int, delays: "Delays") -> None:
         """It is to be routed later; the queues known now do not matter."""
@@ -67,8 +73,24 @@ class Publication:
         self.delays = delays
         self.queues = []
 
+    def drop_if_known(self, duplicates: "Duplicates | None") -> None:
+        """When it is deposited, it is dropped if its exchange has seen it before."""
+        self.duplicates = duplicates
+
     def deposit(self, now_ms: int) -> bool:
         """Give it to its queues. False: one of them refused it."""
+        if self.duplicates is None:
+            return self._deposit(now_ms)
+        if self.duplicates.has(self.properties):
+            self.is_dropped = True
+            self.queues = []
+            return True
+        accepted = self._deposit(now_ms)
+        if accepted and (self.queues or self.due_ms):
+            self.duplicates.add(self.properties, self.persistent)
+        return accepted
+
+    def _deposit(self, now_ms: int) -> bool:
         if self.delays is not None:
             self.delays.add(self.address, self.properties, self.body, self.persistent, self.priority, self.due_ms)
             return True

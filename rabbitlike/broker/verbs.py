@@ -79,6 +79,7 @@ def publish(
             publication = Publication(exchange.counters, [], address, later, body, expiration_ms, True)
             publication.delay(due_ms, vhost.delays)
             note_publish(vhost, publication)
+            publication.drop_if_known(exchange.duplicates)
             return Published(True, publication.deposit(now_ms), later.persistent)
     seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
     queues = vhost.route(exchange, keys, properties, seen)
@@ -87,6 +88,7 @@ def publish(
     _count_publish(exchange.counters, vhost.counters, len(queues))
     publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
     note_publish(vhost, publication)
+    publication.drop_if_known(exchange.duplicates)
     is_accepted = publication.deposit(now_ms)
     return Published(bool(queues), is_accepted, properties.persistent and any(queue.durable for queue in queues))
 

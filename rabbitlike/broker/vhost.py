@@ -14,16 +14,19 @@ from rabbitlike.broker import router
 from rabbitlike.broker.bindings import Binding
 from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.delays import Delays
+from rabbitlike.broker.duplicates import Duplicates, read_rules, seen_by
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.firehose import EXCHANGE as TRACE_EXCHANGE
 from rabbitlike.broker.firehose import Firehose
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
-from rabbitlike.broker.policies import Policies
+from rabbitlike.broker.policies import Policies, effective_definition
+from rabbitlike.broker.policy_keys import exchange_arguments
 from rabbitlike.broker.queues.arguments import (
     QueueSettings,
     QueueType,
     check_equivalent,
+    check_exchange,
     check_server_named,
     parse,
     with_queue_type,
@@ -239,11 +242,27 @@ class Vhost:
             name, self.name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
         )
         exchange.check_arguments()
+        check_exchange(arguments, str(exchange))
         self.policies.apply_to_exchange(exchange)
+        self.equip_exchange(exchange)
         self.exchanges[name] = exchange
         self.broker.topology.add_exchange(exchange)
         self.renew_routes()
         return exchange
+
+    def equip_exchange(self, exchange: Exchange) -> None:
+        """Give an exchange what its arguments and policies ask for beyond routing, or take it away."""
+        rules = read_rules(exchange_arguments(exchange.arguments, effective_definition(exchange), exchange.kind))
+        if rules is None:
+            if exchange.duplicates is not None:
+                exchange.duplicates.forget()
+            exchange.duplicates = None
+        elif exchange.duplicates is not None:
+            exchange.duplicates.rules = rules
+        else:
+            exchange.duplicates = Duplicates(
+                seen_by(exchange), rules, self.broker.turn, self.broker.journal, exchange.durable
+            )
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
         """Delete an exchange; a missing one is as good as deleted."""
@@ -411,6 +430,8 @@ class Vhost:
         for exchange in self.exchanges.values():
             for binding in exchange.bindings:
                 topology.remove_binding(self.name, exchange, binding)
+            if exchange.duplicates is not None:
+                exchange.duplicates.forget()
             topology.remove_exchange(exchange)
 
     def remove_owner(self, owner: Owner) -> None:
@@ -498,6 +519,8 @@ class Vhost:
                 self._forget(binding)
             doomed += self._release(exchange)
             del self.exchanges[exchange.name]
+            if exchange.duplicates is not None:
+                exchange.duplicates.forget()
             self.broker.topology.remove_exchange(exchange)
             self.renew_routes()
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.broker import Client
     from rabbitlike.broker.counters import Counters
+    from rabbitlike.broker.duplicates import Duplicates
     from rabbitlike.broker.exchanges import Exchange
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.vhost import Vhost
@@ -205,6 +206,8 @@ def exchange(exchange: Exchange) -> View:
         view["policy"] = text(exchange.policy.name)
     if stats := exchange_stats(exchange.counters):
         view["message_stats"] = stats
+    if exchange.duplicates is not None:
+        view["deduplication"] = _deduplication(exchange.duplicates)
     return view
 
 
@@ -313,7 +316,14 @@ def queue(queue: Queue) -> View:
 
 def queue_details(queue: Queue) -> View:
     """What one queue's own page shows besides."""
-    return {"consumer_details": consumers_of(queue), "incoming": [], "deliveries": []}
+    view: View = {"consumer_details": consumers_of(queue), "incoming": [], "deliveries": []}
+    if queue.duplicates is not None:
+        view["deduplication"] = _deduplication(queue.duplicates)
+    return view
+
+
+def _deduplication(duplicates: Duplicates) -> View:
+    return {"keys": len(duplicates), "dropped": duplicates.dropped}
 
 
 def priorities(queue: Queue) -> list[View]:

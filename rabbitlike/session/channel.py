@@ -293,7 +293,7 @@ class Channel(Content):
             target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
             target.is_stored = is_stored(target.queues)
             # The firehose sees all there is to see of a publish, which only the careful way does.
-            target.is_plain = self.vhost.firehose is None
+            target.is_plain = self.vhost.firehose is None and exchange.duplicates is None
             target.trail = self.vhost.trail_of(target.queues)
         else:
             target.is_plain = False
@@ -343,6 +343,7 @@ class Channel(Content):
             expiration_ms,
             self.bits & MANDATORY != 0,
         )
+        publication.drop_if_known(target.exchange.duplicates)
         self._publish_checked(publication, properties.persistent and is_stored(queues))
 
     def _publish_checked(self, publication: Publication, stored: bool) -> None:
@@ -370,6 +371,7 @@ class Channel(Content):
             self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
         publication = Publication(target.counters, [], self.address, properties, body, expiration_ms, mandatory)
         publication.delay(due_ms, self.vhost.delays)
+        publication.drop_if_known(target.exchange.duplicates)
         self._publish_checked(publication, properties.persistent)
         return True
 
@@ -379,7 +381,7 @@ class Channel(Content):
             trail = note_publish(self.vhost, publication)
             self._trail = trail if self.confirms is not None else None
         accepted = publication.deposit(self.turn.now_ms)
-        if publication.due_ms:
+        if publication.due_ms or publication.is_dropped:
             self._count(publication.exchange, 0)
             return accepted
         self._count(publication.exchange, len(publication.queues))

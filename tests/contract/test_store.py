@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, StorageError, Store, Work
+from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey, StorageError, Store, Work
 from rabbitlike.storage.memory import MemoryStore
 from rabbitlike.storage.store import SqliteStore
 
@@ -64,7 +64,7 @@ class Bench:
 @pytest.fixture(params=ALL)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     store = ALL[request.param](tmp_path)
-    assert await store.open() == Recovered(records=[], batches=[], marks=[], attempts=[], troubles=[]) or (
+    assert await store.open() == Recovered(records=[], batches=[], marks=[], attempts=[], seen=[], troubles=[]) or (
         not store.is_durable
     )
     yield store
@@ -142,6 +142,7 @@ async def test_everything_comes_back(bench: Bench) -> None:
             settled=[(2, b"\5")],
             marks=[(1, 203, 150)],
             attempts=[Attempt(1, 201, 2)],
+            seen=[SeenKey("queue 1", b"k", 7, 5)],
         )
     )
     assert await bench.reopen() == Recovered(
@@ -149,6 +150,7 @@ async def test_everything_comes_back(bench: Bench) -> None:
         batches=[*described(batch(1)), replace(batch(2), data=b"", settled=b"\5")],
         marks=[(1, 203, 150)],
         attempts=[Attempt(1, 201, 2)],
+        seen=[SeenKey("queue 1", b"k", 7, 5)],
         last_batch_id=2,
         troubles=[],
     )
@@ -310,3 +312,14 @@ async def test_a_commit_with_everything_that_fails_at_its_end(bench: Bench) -> N
     with pytest.raises(StorageError):
         await bench.store.commit(Work(batches=[batch(number) for number in range(2000, 5001)]))
     assert (await bench.reopen()).batches == described(batch(5000))
+
+
+async def test_keys_that_were_seen_come_back_in_order(bench: Bench) -> None:
+    """A key that is seen again is the newest; those that are forgotten are gone, one by one or with their owner."""
+    first = [SeenKey(owner, key, 0, 0) for owner in ("a", "b") for key in (b"1", b"2", b"3")]
+    await bench.store.commit(Work(seen=first))
+    await bench.store.commit(
+        Work(forgotten_owners=["b"], forgotten=[("a", b"2"), ("a", b"none")], seen=[SeenKey("a", b"1", 5, 9)])
+    )
+    await bench.store.commit(Work(forgotten_owners=["c"], seen=[SeenKey("c", b"1", 0, 0)]))
+    assert (await bench.crash()).seen == [SeenKey("a", b"3", 0, 0), SeenKey("a", b"1", 5, 9), SeenKey("c", b"1", 0, 0)]

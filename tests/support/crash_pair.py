@@ -21,7 +21,7 @@ from typing import TypeVar
 from rabbitlike.broker.broker import Broker
 from rabbitlike.broker.journal import Journal
 from rabbitlike.config import BrokerSettings
-from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, StorageError, Store, Work
+from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey, StorageError, Store, Work
 from rabbitlike.storage.store import SqliteStore
 from rabbitlike.testing import FakeClock
 from tests.support.pair import Client, Pair, whole
@@ -41,6 +41,7 @@ class SimulatedStore:
         self.batches: dict[int, Batch] = {}
         self.marks: dict[int, tuple[int, int]] = {}
         self.attempts: dict[tuple[int, int], Attempt] = {}
+        self.seen: dict[tuple[str, bytes], SeenKey] = {}
         self.last_batch_id = 0
 
     async def open(self) -> Recovered:
@@ -51,6 +52,7 @@ class SimulatedStore:
             batches=[replace(batch, data=b"") for batch in batches],
             marks=[(queue_id, *mark) for queue_id, mark in self.marks.items()],
             attempts=[*self.attempts.values()],
+            seen=[*self.seen.values()],
             last_batch_id=self.last_batch_id,
         )
 
@@ -79,6 +81,12 @@ class SimulatedStore:
             self.attempts[attempt.queue_id, attempt.position] = attempt
             if not attempt.times:
                 del self.attempts[attempt.queue_id, attempt.position]
+        self.seen = {place: one for place, one in self.seen.items() if one.owner not in work.forgotten_owners}
+        for forgotten in work.forgotten:
+            self.seen.pop(forgotten, None)
+        for one in work.seen:
+            self.seen.pop(one[:2], None)
+            self.seen[one[:2]] = one
 
     def read(self, batch_id: int) -> bytes:
         if batch_id not in self.batches:

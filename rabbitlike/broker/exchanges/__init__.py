@@ -9,6 +9,7 @@ from rabbitlike.broker.exchanges.direct import DirectExchange
 from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.exchanges.fanout import FanoutExchange
 from rabbitlike.broker.exchanges.headers import HeadersExchange
+from rabbitlike.broker.exchanges.message_deduplication import MessageDeduplicationExchange
 from rabbitlike.broker.exchanges.modulus_hash import ModulusHashExchange
 from rabbitlike.broker.exchanges.random import RandomExchange
 from rabbitlike.broker.exchanges.recent_history import RecentHistoryExchange
@@ -26,6 +27,7 @@ KINDS: Final[dict[str, type[Exchange]]] = {
         ModulusHashExchange,
         RandomExchange,
         RecentHistoryExchange,
+        MessageDeduplicationExchange,
     )
 }
 # It can route like any of these.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rabbitlike.broker.bindings import Binding, Identity
+    from rabbitlike.broker.duplicates import Duplicates
     from rabbitlike.broker.message import Message
     from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.queues.queue import Queue
@@ -44,6 +45,7 @@ class Exchange:
         "auto_delete",
         "counters",
         "downstream",
+        "duplicates",
         "durable",
         "internal",
         "name",
@@ -72,6 +74,8 @@ class Exchange:
         #: What holds for it beside its arguments.
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
+        #: What was published to it already; None: it does not mind duplicates.
+        self.duplicates: Duplicates | None = None
         self._bindings: dict[Identity, Binding] = {}
         #: Exchanges among the destinations, with the number of bindings to each.
         self.downstream: dict[Exchange, int] = {}

@@ -10,6 +10,7 @@ from enum import Enum
 from math import inf
 from typing import Final, Literal, Protocol, get_args
 
+from rabbitlike.broker.duplicates import DuplicateRules, read_rules
 from rabbitlike.broker.queues import weights
 from rabbitlike.broker.queues.retry import DELIVERY_LIMIT, RetryRules, read_retry
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
@@ -58,6 +59,7 @@ class QueueSettings:
     #: The share of each level, lowest first; None: strictly the highest first.
     weights: tuple[int, ...] | None = None
     priority_max_wait_ms: int | None = None
+    duplicates: DuplicateRules | None = None
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
@@ -195,6 +197,10 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-priority-mode": _one_of(("strict", "weighted"), "\"unsupported priority mode '{}'\""),
     "x-priority-weights": _weights,
     "x-priority-max-wait": _duration_above_zero,
+    "x-message-deduplication": _boolean,
+    "x-cache-size": _above_zero,
+    "x-cache-ttl": _duration_above_zero,
+    "x-deduplication-by": _one_of(("header", "message-id"), "\"unsupported deduplication key '{}'\""),
     "x-overflow": _one_of(tuple(kind.value for kind in Overflow), "invalid_overflow"),
     "x-queue-mode": _one_of(("default", "lazy"), "\"unsupported queue mode '{}'\""),
     "x-queue-version": _queue_version,
@@ -264,6 +270,10 @@ _OURS: Final = (
     "x-priority-mode",
     "x-priority-weights",
     "x-priority-max-wait",
+    "x-message-deduplication",
+    "x-cache-size",
+    "x-cache-ttl",
+    "x-deduplication-by",
     "x-retry-initial",
     "x-retry-multiplier",
     "x-retry-max-delay",
@@ -273,6 +283,8 @@ _OURS: Final = (
     "x-delayed-retry-max",
     "x-trace",
 )
+#: Of ours, what an exchange can be told as well.
+EXCHANGES_TOO: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-by")
 _STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
 _TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
 
@@ -301,6 +313,12 @@ def parse(
     if queue_type == "quorum":
         _check_quorum_flags(place, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
     return read_settings(arguments, queue_type)
+
+
+def check_exchange(arguments: Table, place: str) -> None:
+    """Those arguments of a new exchange that mean the same as a queue's. Raises 406."""
+    for key in EXCHANGES_TOO:
+        _require(arguments, key, place)
 
 
 def queue_type_of(arguments: Table) -> QueueType:
@@ -525,6 +543,7 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         default_priority=default_priority,
         weights=weights.by_level(weights.read(arguments.get("x-priority-weights")), levels) if is_weighted else None,
         priority_max_wait_ms=max_wait_ms,
+        duplicates=read_rules(arguments),
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=limit,
         consumer_timeout_ms=_optional_int(arguments, "x-consumer-timeout"),

@@ -33,6 +33,7 @@ cdef class Queue(Pumped):
     cdef readonly Subscriber exclusive_consumer
     cdef readonly bint had_consumer
     cdef readonly int64_t served_at_ms
+    cdef readonly object duplicates
     cdef readonly int64_t unacked_count
     cdef readonly int64_t unacked_bytes
     cdef readonly bint counts_deliveries
@@ -71,6 +72,7 @@ cdef class Queue(Pumped):
     cpdef bint enqueue(self, Message message) except -1
     @cython.locals(expires_at_ms=int64_t)
     cdef bint _enqueue_limited(self, Message message) except -1
+    cdef bint _is_refused(self, Message message) except -1
     cdef object _deliver_or_expire(self, Message message)
     @cython.locals(dropped=Message)
     cdef object _trim(self)

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters, Timing
+from rabbitlike.broker.duplicates import Duplicates
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.ports import Owner, Pumped, Subscriber
 from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
@@ -68,6 +69,7 @@ class Queue(Pumped):
         "counts_deliveries",
         "deaths",
         "deleted",
+        "duplicates",
         "durable",
         "exclusive_consumer",
         "had_consumer",
@@ -167,6 +169,8 @@ class Queue(Pumped):
         #: From publish to the first time it is handed out, and from being handed out to its ack.
         self.waiting = Timing()
         self.processing = Timing()
+        #: What it has seen already; None: it does not mind duplicates.
+        self.duplicates: Duplicates | None = None
         self.settings = _PLAIN
         self.apply(settings)
         self.renew_lease()
@@ -190,7 +194,23 @@ class Queue(Pumped):
         self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
         self._retry = settings.retry
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
-        self._simple = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0 and not self.is_logged
+        if self.duplicates is not None or settings.duplicates is not None:
+            self._remember_duplicates(settings)
+        is_unlimited = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0
+        self._simple = is_unlimited and self.duplicates is None and not self.is_logged
+
+    def _remember_duplicates(self, settings: QueueSettings) -> None:
+        if settings.duplicates is None:
+            if self.duplicates is not None:
+                self.duplicates.forget()
+            self.duplicates = None
+        elif self.duplicates is not None:
+            self.duplicates.rules = settings.duplicates
+        else:
+            owner = "" if self._log is None else f"queue {self._log.queue_id}"
+            self.duplicates = Duplicates(
+                owner, settings.duplicates, self.turn, self.vhost.broker.journal, self.durable and bool(owner)
+            )
 
     def _share(self, settings: QueueSettings) -> None:
         max_wait_ms = settings.priority_max_wait_ms or 0
@@ -264,12 +284,12 @@ class Queue(Pumped):
         return self._enqueue_limited(message)
 
     def _enqueue_limited(self, message: Message) -> bool:
-        if self._rejects and self._would_overflow(message):
-            # Somebody may take what is ready before this one, and make room.
-            self.pump()
-            if self._would_overflow(message):
-                self._refuse(message)
-                return False
+        if self.duplicates is not None and self.duplicates.has(message.properties):
+            return True
+        if self._rejects and self._is_refused(message):
+            return False
+        if self.duplicates is not None:
+            self.duplicates.add(message.properties, message.persistent)
         if self._ttl_ms >= 0:
             expires_at_ms = message.published_at_ms + self._ttl_ms
             if message.expires_at_ms == 0 or expires_at_ms < message.expires_at_ms:
@@ -301,6 +321,16 @@ class Queue(Pumped):
             bury(self, message, Reason.MAXLEN)
         elif self.trail is not None:
             self.trail.refused(message)
+
+    def _is_refused(self, message: Message) -> bool:
+        """Is there no room for it?"""
+        if self._would_overflow(message):
+            # Somebody may take what is ready before this one, and make room.
+            self.pump()
+            if self._would_overflow(message):
+                self._refuse(message)
+                return True
+        return False
 
     def _keep(self, message: Message) -> None:
         """Give the message to the store if it is to outlive us, or if there is no room for it in memory."""
@@ -550,6 +580,8 @@ class Queue(Pumped):
     def delete(self) -> None:
         """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
         self.deleted = True
+        if self.duplicates is not None:
+            self.duplicates.forget()
         if self._log is not None:
             self._log.delete()
         if self.retries is not None:
