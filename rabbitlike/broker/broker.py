@@ -14,8 +14,8 @@ from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
 from rabbitlike.broker.commits import Commits
 from rabbitlike.broker.counters import Churn, Counters
-from rabbitlike.broker.events import Events
 from rabbitlike.broker.duplicates import Duplicates, seen_by
+from rabbitlike.broker.events import Events
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.message import Message

@@ -14,8 +14,8 @@ from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
     from rabbitlike.broker.delays import Delays
-    from rabbitlike.broker.trail import Trail
     from rabbitlike.broker.duplicates import Duplicates
+    from rabbitlike.broker.trail import Trail
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
 
