@@ -168,7 +168,7 @@ def test_the_log_is_followed(run: Run, broker: BrokerProcess) -> None:
         while "gus" not in (line := process.stdout.readline()):
             assert line
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
