@@ -44,6 +44,7 @@ FIELDS: Final = (
         "empty text without TLS, as RabbitMQ says of one connection; null in lists",
     ),
     Allowed("*queues*", "*owner_pid_details *idle_since", "in lists, too", "more"),
+    Allowed("*queue*", "*x_stats* *priorities* *messages_delayed*", "our own", "more"),
     Allowed(
         "queues-without-stats", "*exclusive *node *leader *members *online", "the same fields for all kinds of queues"
     ),
