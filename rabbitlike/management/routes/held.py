@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from rabbitlike.broker import held
@@ -14,13 +13,14 @@ from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Body, Flag
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import ApiError, closed, not_found
+from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
 from rabbitlike.protocol.errors import AmqpError
 
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-router = APIRouter(prefix="/api/messages/{vhost:name}/{queue:name}/{position}", tags=["messages"])
+router = Router("messages", "/api/messages/{vhost:name}/{queue:name}/{position}")
 
 Position = Annotated[int, Field(ge=0, lt=1 << 63)]
 
