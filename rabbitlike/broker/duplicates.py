@@ -33,7 +33,6 @@ CACHE_TTL: Final = "x-cache-ttl"
 BY: Final = "x-deduplication-by"
 PRODUCER_ID: Final = "x-producer-id"
 PRODUCER_SEQ: Final = "x-producer-seq"
-ARGUMENTS: Final = (ARGUMENT, CACHE_SIZE, CACHE_TTL, BY)
 
 DEFAULT_SIZE: Final = 100_000
 LARGEST_SIZE: Final = 10_000_000

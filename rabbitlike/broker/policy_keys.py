@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from rabbitlike.broker.queues import weights
 from rabbitlike.broker.queues.arguments import EXCHANGES_TOO, QueueSettings, levels_of, read_settings
+from rabbitlike.broker.schemas import text_of
 from rabbitlike.broker.terms import Json, pairs, term
 from rabbitlike.protocol.tables import Table
 
@@ -82,6 +83,13 @@ def _any(_: Json) -> bool:
     return True
 
 
+def _is_schema(value: Json) -> bool:
+    try:
+        return bool(text_of(value))
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key: `refusal` is what is said behind the value that fails the check."""
@@ -100,6 +108,8 @@ KEYS: Final[Mapping[str, Key]] = {
     "cache-size": Key(_at_least(1), "is not a valid cache size"),
     "cache-ttl": Key(_at_least(1), "is not a valid cache TTL"),
     "deduplication-by": Key(_one_of("header", "message-id"), "is not a valid deduplication key"),
+    "schema": Key(_is_schema, "is not a valid JSON Schema"),
+    "schema-action": Key(_one_of("nack", "close", "dead-letter"), "is not a valid schema action"),
     "message-deduplication": Key(lambda value: isinstance(value, bool), "is not a valid message deduplication"),
     "alternate-exchange": Key(_string, "is not a valid alternate exchange name"),
     "consumer-disconnected-timeout": Key(_NOT_NEGATIVE, "is not a valid consumer disconnected timeout"),
@@ -297,6 +307,7 @@ _ARGUMENT_WINS: Final = (
     "delayed-retry-min",
     "delayed-retry-type",
     "priority-mode",
+    "schema-action",
     "message-deduplication",
     "cache-size",
     "cache-ttl",
@@ -330,6 +341,8 @@ def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType
         switch = definition.get(key)
         if isinstance(switch, bool) and f"x-{key}" not in arguments:
             joined[f"x-{key}"] = switch
+    if "schema" in definition and "x-schema" not in arguments:
+        joined["x-schema"] = text_of(definition["schema"])
     said = weights.read(definition.get("priority-weights"))
     if said is not None and "x-priority-weights" not in arguments:
         # How many levels a queue has is settled when it is declared.

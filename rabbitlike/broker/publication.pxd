@@ -22,6 +22,8 @@ cdef class Publication:
     cdef readonly object delays
     cdef readonly object duplicates
     cdef readonly bint is_dropped
+    cdef readonly bint is_refused
+    cdef readonly list letters
 
     @cython.locals(accepted=bint)
     cpdef bint deposit(self, int64_t now_ms) except -1

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import make_message
+from rabbitlike.broker.queues.burial import bury
+from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.protocol.properties import Properties
@@ -32,6 +34,8 @@ class Publication:
         "exchange",
         "expiration_ms",
         "is_dropped",
+        "is_refused",
+        "letters",
         "mandatory",
         "persistent",
         "priority",
@@ -66,6 +70,9 @@ class Publication:
         #: What its exchange has seen already, if that minds duplicates, and whether this is one.
         self.duplicates: Duplicates | None = None
         self.is_dropped = False
+        #: Queues that take it for a dead letter at once, and whether the publisher is to hear that it was refused.
+        self.letters: list[Queue] = []
+        self.is_refused = False
 
     def delay(self, due_ms: int, delays: "Delays") -> None:
         """It is to be routed later; the queues known now do not matter."""
@@ -76,6 +83,13 @@ class Publication:
     def drop_if_known(self, duplicates: "Duplicates | None") -> None:
         """When it is deposited, it is dropped if its exchange has seen it before."""
         self.duplicates = duplicates
+
+    def divert(self, queues: list[Queue], letters: list[Queue], is_refused: bool) -> None:
+        """It does not conform: only these get it, and these others as a dead letter."""
+        self.queues = queues
+        self.letters = letters
+        self.is_refused = is_refused
+        self.is_dropped = not queues
 
     def deposit(self, now_ms: int) -> bool:
         """Give it to its queues. False: one of them refused it."""
@@ -103,7 +117,10 @@ class Publication:
                 message.expires_at_ms = now_ms + self.expiration_ms
             if not queue.enqueue(message):
                 accepted = False
-        return accepted
+        for queue in self.letters:
+            message = make_message(self.address, self.properties, self.body, self.persistent, self.priority, now_ms)
+            bury(queue, message, Reason.REJECTED)
+        return accepted and not self.is_refused
 
 
 def check_user_id(properties: Properties, user: "User | None") -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rabbitlike.broker.conformity import is_judged, judge
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.delay_times import is_timed, read_due
 from rabbitlike.broker.message import Message, make_address, with_delivery_count
@@ -77,7 +78,8 @@ def publish(
             vhost.counters.publish += 1
             exchange.counters.publish_in += 1
             publication = Publication(exchange.counters, [], address, later, body, expiration_ms, True)
-            publication.delay(due_ms, vhost.delays)
+            if judge(publication, exchange, vhost):
+                publication.delay(due_ms, vhost.delays)
             note_publish(vhost, publication)
             publication.drop_if_known(exchange.duplicates)
             return Published(True, publication.deposit(now_ms), later.persistent)
@@ -89,6 +91,8 @@ def publish(
     publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
     note_publish(vhost, publication)
     publication.drop_if_known(exchange.duplicates)
+    if is_judged(exchange, queues):
+        judge(publication, exchange, vhost)
     is_accepted = publication.deposit(now_ms)
     return Published(bool(queues), is_accepted, properties.persistent and any(queue.durable for queue in queues))
 

@@ -34,6 +34,7 @@ from rabbitlike.broker.queues.arguments import (
 from rabbitlike.broker.queues.dead_letter import original_keys
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.schemas import read_schema
 from rabbitlike.broker.trail import Trail
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked
 from rabbitlike.protocol.properties import Properties
@@ -252,7 +253,9 @@ class Vhost:
 
     def equip_exchange(self, exchange: Exchange) -> None:
         """Give an exchange what its arguments and policies ask for beyond routing, or take it away."""
-        rules = read_rules(exchange_arguments(exchange.arguments, effective_definition(exchange), exchange.kind))
+        told = exchange_arguments(exchange.arguments, effective_definition(exchange), exchange.kind)
+        exchange.schema = read_schema(told)
+        rules = read_rules(told)
         if rules is None:
             if exchange.duplicates is not None:
                 exchange.duplicates.forget()

@@ -208,6 +208,8 @@ def exchange(exchange: Exchange) -> View:
         view["message_stats"] = stats
     if exchange.duplicates is not None:
         view["deduplication"] = _deduplication(exchange.duplicates)
+    if exchange.schema is not None:
+        view["schema"] = {"action": exchange.schema.action, "violations": exchange.violations}
     return view
 
 
@@ -319,6 +321,8 @@ def queue_details(queue: Queue) -> View:
     view: View = {"consumer_details": consumers_of(queue), "incoming": [], "deliveries": []}
     if queue.duplicates is not None:
         view["deduplication"] = _deduplication(queue.duplicates)
+    if queue.settings.schema is not None:
+        view["schema"] = {"action": queue.settings.schema.action, "violations": queue.violations}
     return view
 
 

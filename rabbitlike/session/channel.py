@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
+from rabbitlike.broker.conformity import is_judged, judge
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.delay_times import DELAY_KEY, DELIVER_AT_KEY, is_timed, read_due
@@ -293,7 +294,9 @@ class Channel(Content):
             target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
             target.is_stored = is_stored(target.queues)
             # The firehose sees all there is to see of a publish, which only the careful way does.
-            target.is_plain = self.vhost.firehose is None and exchange.duplicates is None
+            target.is_plain = (
+                self.vhost.firehose is None and exchange.duplicates is None and not is_judged(exchange, target.queues)
+            )
             target.trail = self.vhost.trail_of(target.queues)
         else:
             target.is_plain = False
@@ -344,6 +347,8 @@ class Channel(Content):
             self.bits & MANDATORY != 0,
         )
         publication.drop_if_known(target.exchange.duplicates)
+        if is_judged(target.exchange, queues):
+            judge(publication, target.exchange, self.vhost, is_transaction=self.transaction is not None)
         self._publish_checked(publication, properties.persistent and is_stored(queues))
 
     def _publish_checked(self, publication: Publication, stored: bool) -> None:
@@ -370,8 +375,9 @@ class Channel(Content):
         if self.vhost.firehose is not None:
             self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
         publication = Publication(target.counters, [], self.address, properties, body, expiration_ms, mandatory)
-        publication.delay(due_ms, self.vhost.delays)
         publication.drop_if_known(target.exchange.duplicates)
+        if judge(publication, target.exchange, self.vhost, is_transaction=self.transaction is not None):
+            publication.delay(due_ms, self.vhost.delays)
         self._publish_checked(publication, properties.persistent)
         return True
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.message import Message
     from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.schemas import Schema
     from rabbitlike.broker.terms import Json
     from rabbitlike.protocol.properties import Properties
     from rabbitlike.protocol.tables import Table
@@ -51,7 +52,9 @@ class Exchange:
         "name",
         "operator_policy",
         "policy",
+        "schema",
         "vhost",
+        "violations",
     )
 
     kind: ClassVar[str]
@@ -76,6 +79,9 @@ class Exchange:
         self.operator_policy: Policy | None = None
         #: What was published to it already; None: it does not mind duplicates.
         self.duplicates: Duplicates | None = None
+        #: What is published to it must conform to this, and how much did not.
+        self.schema: Schema | None = None
+        self.violations = 0
         self._bindings: dict[Identity, Binding] = {}
         #: Exchanges among the destinations, with the number of bindings to each.
         self.downstream: dict[Exchange, int] = {}

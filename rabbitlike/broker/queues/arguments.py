@@ -13,6 +13,7 @@ from typing import Final, Literal, Protocol, get_args
 from rabbitlike.broker.duplicates import DuplicateRules, read_rules
 from rabbitlike.broker.queues import weights
 from rabbitlike.broker.queues.retry import DELIVERY_LIMIT, RetryRules, read_retry
+from rabbitlike.broker.schemas import ACTIONS, Schema, read_schema, text_of
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import Table, Value, kind_name, same_value
 
@@ -60,6 +61,7 @@ class QueueSettings:
     weights: tuple[int, ...] | None = None
     priority_max_wait_ms: int | None = None
     duplicates: DuplicateRules | None = None
+    schema: Schema | None = None
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
@@ -174,6 +176,16 @@ def _weights(arguments: Table, key: str) -> str | None:
     return None
 
 
+def _schema(arguments: Table, key: str) -> str | None:
+    if arguments.kind(key) not in "SF":
+        return _unacceptable(arguments, key)
+    try:
+        text_of(arguments[key])
+    except ValueError as error:
+        return _quoted(f"invalid schema: {error}")
+    return None
+
+
 def _queue_version(arguments: Table, key: str) -> str | None:
     refusal = _not_negative(arguments, key)
     if refusal is None and arguments[key] not in (1, 2):
@@ -198,6 +210,8 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-priority-weights": _weights,
     "x-priority-max-wait": _duration_above_zero,
     "x-message-deduplication": _boolean,
+    "x-schema": _schema,
+    "x-schema-action": _one_of(ACTIONS, "\"unsupported schema action '{}'\""),
     "x-cache-size": _above_zero,
     "x-cache-ttl": _duration_above_zero,
     "x-deduplication-by": _one_of(("header", "message-id"), "\"unsupported deduplication key '{}'\""),
@@ -270,6 +284,8 @@ _OURS: Final = (
     "x-priority-mode",
     "x-priority-weights",
     "x-priority-max-wait",
+    "x-schema",
+    "x-schema-action",
     "x-message-deduplication",
     "x-cache-size",
     "x-cache-ttl",
@@ -284,7 +300,14 @@ _OURS: Final = (
     "x-trace",
 )
 #: Of ours, what an exchange can be told as well.
-EXCHANGES_TOO: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-by")
+EXCHANGES_TOO: Final = (
+    "x-schema",
+    "x-schema-action",
+    "x-message-deduplication",
+    "x-cache-size",
+    "x-cache-ttl",
+    "x-deduplication-by",
+)
 _STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
 _TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
 
@@ -544,6 +567,7 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         weights=weights.by_level(weights.read(arguments.get("x-priority-weights")), levels) if is_weighted else None,
         priority_max_wait_ms=max_wait_ms,
         duplicates=read_rules(arguments),
+        schema=read_schema(arguments),
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=limit,
         consumer_timeout_ms=_optional_int(arguments, "x-consumer-timeout"),

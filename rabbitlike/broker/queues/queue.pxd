@@ -33,6 +33,7 @@ cdef class Queue(Pumped):
     cdef readonly Subscriber exclusive_consumer
     cdef readonly bint had_consumer
     cdef readonly int64_t served_at_ms
+    cdef public int64_t violations
     cdef readonly object duplicates
     cdef readonly int64_t unacked_count
     cdef readonly int64_t unacked_bytes

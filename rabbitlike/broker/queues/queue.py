@@ -93,6 +93,7 @@ class Queue(Pumped):
         "unacked_persistent_bytes",
         "unacked_persistent_count",
         "vhost",
+        "violations",
         "waiting",
     )
 
@@ -136,6 +137,8 @@ class Queue(Pumped):
         self.consumers = Consumers(settings.single_active_consumer, self.turn)
         self.exclusive_consumer: Subscriber | None = None
         self.had_consumer = False
+        #: How many were published here that do not conform to its schema.
+        self.violations = 0
         #: When a message was handed out last; 0: never.
         self.served_at_ms = 0
         self.unacked_count = 0
@@ -225,6 +228,8 @@ class Queue(Pumped):
         parity: what waits already keeps the TTL it came with.
         """
         is_trace_changed = settings.trace is not self.settings.trace
+        if settings.schema != self.settings.schema:
+            self.vhost.renew_routes()  # channels know whether they must look for a schema
         timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
         self.apply(settings)
         if is_trace_changed:

@@ -1,0 +1,84 @@
+"""What becomes of a publish that does not conform to the schema of its exchange or of a queue.
+
+Judged is what clients publish, before it reaches any queue, so that a publish that closes its channel has gone nowhere.
+Messages that come another way (dead letters, moved, delayed until now) were judged before, or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.copies import take_copies
+from rabbitlike.broker.message import routing_key_of
+from rabbitlike.protocol.errors import precondition_failed
+from rabbitlike.protocol.properties import Properties
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rabbitlike.broker.exchanges.exchange import Exchange
+    from rabbitlike.broker.publication import Publication
+    from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.vhost import Vhost
+
+
+def is_judged(exchange: Exchange, queues: Iterable[Queue]) -> bool:
+    """Is there a schema that a publish to these would have to conform to?"""
+    if exchange.schema is not None:
+        return True
+    return any(queue.settings.schema is not None for queue in queues)
+
+
+def judge(publication: Publication, exchange: Exchange, vhost: Vhost, *, is_transaction: bool = False) -> bool:
+    """Take out what must not go where it was routed to; True: it may go as it is. Raises 406 where a schema says so;
+    also in a transaction, where nothing can be refused later."""
+    if not _judge_by_exchange(publication, exchange, vhost, is_transaction):
+        return False
+    kept: list[Queue] = []
+    letters: list[Queue] = []
+    is_refused = False
+    for queue in publication.queues:
+        schema = queue.settings.schema
+        fault = None if schema is None else schema.fault(publication.body)
+        if schema is None or fault is None:
+            kept.append(queue)
+            continue
+        queue.violations += 1
+        if schema.action == "close" or (schema.action == "nack" and is_transaction):
+            place = f"queue '{queue.name}' in vhost '{vhost.name}'"
+            raise precondition_failed(f"message does not conform to the schema of {place}: {fault}")
+        if schema.action == "nack":
+            is_refused = True
+        else:
+            letters.append(queue)
+    if len(kept) == len(publication.queues):
+        return True
+    publication.divert(kept, letters, is_refused)
+    _ask(vhost)
+    return False
+
+
+def _judge_by_exchange(publication: Publication, exchange: Exchange, vhost: Vhost, is_transaction: bool) -> bool:
+    """Whether its queues are to judge it, too."""
+    schema = exchange.schema
+    fault = None if schema is None else schema.fault(publication.body)
+    if schema is None or fault is None:
+        return True
+    exchange.violations += 1
+    if schema.action == "close" or (schema.action == "nack" and is_transaction):
+        raise precondition_failed(f"message does not conform to the schema of {exchange}: {fault}")
+    _ask(vhost)
+    if schema.action == "nack":
+        publication.divert([], [], True)
+        return False
+    # An exchange keeps no dead letters: what it cannot use goes where unroutable messages go.
+    alternate = vhost.exchanges.get(exchange.alternate or "") if exchange.alternate else None
+    keys, properties = take_copies(routing_key_of(publication.address), Properties(publication.properties))
+    publication.divert([] if alternate is None else vhost.route(alternate, keys, properties), [], False)
+    return False
+
+
+def _ask(vhost: Vhost) -> None:
+    """The publisher may wait for a commit in which there is nothing else."""
+    if vhost.broker.journal is not None:
+        vhost.broker.journal.ask()

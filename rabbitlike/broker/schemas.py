@@ -1,0 +1,88 @@
+"""JSON Schemas of queues and exchanges: read, compiled once, asked about bodies.
+
+A schema may not refer to anything outside itself, so that nobody can send the broker anywhere. Pure: what becomes of a
+message that does not conform is said in conformity.py.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
+
+import jsonschema_rs
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCHEMA: Final = "x-schema"
+ACTION: Final = "x-schema-action"
+
+#: Refuse the publish, close its channel with 406, or take the message for a dead letter.
+SchemaAction = Literal["nack", "close", "dead-letter"]
+ACTIONS: Final[tuple[SchemaAction, ...]] = ("nack", "close", "dead-letter")
+
+#: Longer bodies are not looked at: they do not conform.
+LARGEST_BODY: Final = 1 << 20
+LARGEST_SCHEMA: Final = 1 << 18
+#: Of what is wrong, so much is told.
+FAULT_LENGTH: Final = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema, and what happens to those that do not conform to it."""
+
+    text: str
+    action: SchemaAction
+
+    def fault(self, body: bytes) -> str | None:
+        """What is wrong with a body, in a few words; None: it conforms."""
+        if len(body) > LARGEST_BODY:
+            return f"{len(body)} octets are more than are looked at"
+        try:
+            value = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return "it is not JSON"
+        try:
+            _compiled(self.text).validate(value)
+        except (jsonschema_rs.ValidationError, ValueError) as error:
+            said = error.message if isinstance(error, jsonschema_rs.ValidationError) else str(error)
+            return said[:FAULT_LENGTH]
+        return None
+
+
+def text_of(value: object) -> str:
+    """A schema said as JSON text or as a table, as text. Raises ValueError when it is none."""
+    try:
+        said = orjson.loads(value) if isinstance(value, str) else value
+        text = json.dumps(said, sort_keys=True)
+        if not isinstance(said, dict | bool) or len(text) > LARGEST_SCHEMA:
+            raise ValueError(f"expected a JSON object of at most {LARGEST_SCHEMA} octets")
+        _compiled(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError(error.message[:FAULT_LENGTH]) from None
+    except TypeError:
+        raise ValueError("expected JSON") from None
+    return text
+
+
+def read_schema(arguments: Mapping[str, object]) -> Schema | None:
+    """Of arguments that have passed their checks."""
+    if SCHEMA not in arguments:
+        return None
+    action = arguments.get(ACTION)
+    return Schema(text_of(arguments[SCHEMA]), next((known for known in ACTIONS if known == action), "nack"))
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(json.loads(text), retriever=_refuse)
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"{uri} is outside of the schema")
