@@ -7,7 +7,7 @@ from typing import NamedTuple
 class Numbers(NamedTuple):
     """Whole numbers, each times `scale`; those below `none_below` are missing."""
 
-    values: Sequence[int] | memoryview
+    values: range | memoryview
     scale: int = 1
     none_below: int | None = None
 

@@ -55,6 +55,10 @@ cdef class Events:
     cdef public object export
     cdef readonly int64_t lost
     cdef readonly object recent
+    cdef bytes _last_address
+    cdef int32_t _last_address_code
+    cdef str _last_tag
+    cdef int32_t _last_tag_code
 
     @cython.locals(rows=Rows, at=Py_ssize_t)
     cdef object add(
@@ -67,3 +71,5 @@ cdef class Events:
     )
     @cython.locals(rows=Rows)
     cdef Rows _begin(self)
+    cdef object _find_address(self, Rows rows, bytes address)
+    cdef object _find_tag(self, Rows rows, str tag)

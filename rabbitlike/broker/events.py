@@ -114,8 +114,12 @@ class Events:
         "_awaiting",
         "_capacity",
         "_interval_ms",
+        "_last_address",
+        "_last_address_code",
         "_last_id",
         "_last_properties",
+        "_last_tag",
+        "_last_tag_code",
         "_next_seq",
         "_rows",
         "_timer",
@@ -133,8 +137,13 @@ class Events:
         self._next_seq = turn.now_ms * 1000
         self._rows: Rows | None = None
         self._timer: Timer | None = None
+        # Messages that follow each other share what their publisher repeats: what was looked up holds for the next.
         self._last_properties = b""
         self._last_id = b""
+        self._last_address: bytes | None = None
+        self._last_address_code = 0
+        self._last_tag: str | None = None
+        self._last_tag_code = 0
         #: Confirms that wait for a commit: its number, and what the row will say.
         self._awaiting: deque[tuple[int, Place, bytes, bytes, int, int]] = deque()
         #: Takes sealed rows, or says that it cannot.
@@ -168,14 +177,12 @@ class Events:
             place._rows = rows
             place._code = len(rows.places)
             rows.places.append((place.vhost, place.queue))
-        code = rows.addresses.get(address)
-        if code is None:
-            code = len(rows.addresses)
-            rows.addresses[address] = code
+        if address is not self._last_address:
+            self._find_address(rows, address)
         rows._ts_ms[at] = self._turn.now_ms
         rows._event[at] = event
         rows._place[at] = place._code
-        rows._address[at] = code
+        rows._address[at] = self._last_address_code
         rows._position[at] = position
         rows._priority[at] = priority if priority > 0 else 0
         rows._size[at] = size
@@ -186,11 +193,9 @@ class Events:
         if tag is None:
             rows._tag[at] = 0
         else:
-            code = rows.tags.get(tag)
-            if code is None:
-                code = len(rows.tags) + 1
-                rows.tags[tag] = code
-            rows._tag[at] = code
+            if tag is not self._last_tag:
+                self._find_tag(rows, tag)
+            rows._tag[at] = self._last_tag_code
         if properties is not self._last_properties:
             self._last_properties = properties
             self._last_id = message_id_of(properties)
@@ -198,6 +203,22 @@ class Events:
             rows.ids += self._last_id
         rows._id_end[at] = len(rows.ids)
         rows.count = at + 1
+
+    def _find_address(self, rows: Rows, address: bytes) -> None:
+        code = rows.addresses.get(address)
+        if code is None:
+            code = len(rows.addresses)
+            rows.addresses[address] = code
+        self._last_address = address
+        self._last_address_code = code
+
+    def _find_tag(self, rows: Rows, tag: str) -> None:
+        code = rows.tags.get(tag)
+        if code is None:
+            code = len(rows.tags) + 1
+            rows.tags[tag] = code
+        self._last_tag = tag
+        self._last_tag_code = code
 
     def confirm(
         self,
@@ -251,5 +272,7 @@ class Events:
         self.seal()
         rows = Rows(self._capacity, self._next_seq, self._turn.now_ms)
         self._rows = rows
+        self._last_address = None
+        self._last_tag = None
         self._timer = self._turn.at(self._interval_ms, self.seal)
         return rows

@@ -43,6 +43,7 @@ def test_read_back_with_pyarrow(tmp_path: Path) -> None:
     assert path == tmp_path / "date=2023-11-14" / "hour=22" / f"ev-rabbit@host_1-{lot.first_seq}.parquet"
     file = parquet.ParquetFile(path)
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert file.metadata.row_group(0).column(1).statistics.max is not None
     table = file.read()
     kinds = {
         "bigint": pyarrow.int64(),
