@@ -13,6 +13,7 @@ from interop.management.questions import QUESTIONS
 from interop.management.refusals import REFUSALS
 from interop.management.shapes import compare
 
+DELIVERY_COUNT = "x-delivery-count"
 NAMES = [request.name for request in (*REFUSALS, *CHANGES)]
 
 
@@ -72,9 +73,23 @@ def test_bodies(both: Both, name: str) -> None:
     elif theirs.status >= 400 and theirs.body == "":
         pass  # RabbitMQ says nothing, we do
     elif theirs.status >= 400 or name.startswith(("take-", "publish-")):
-        assert ours.body == theirs.body
+        assert _uncounted(ours.body) == theirs.body
     else:
         assert not (found := differences(name, theirs, ours)), found
+
+
+def _uncounted(body: object) -> object:
+    """Messages without the header that we add to those that come back, from every type of queue."""
+    if not isinstance(body, list):
+        return body
+    for message in body:
+        if message["redelivered"]:
+            properties = message["properties"]
+            assert properties["headers"].pop(DELIVERY_COUNT) >= 1
+            if not properties["headers"]:
+                del properties["headers"]
+            message["properties"] = properties or []  # parity: none at all are an empty list
+    return body
 
 
 def test_every_exception_is_needed(both: Both) -> None:
