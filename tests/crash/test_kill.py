@@ -79,6 +79,7 @@ def dice_for(name: str) -> random.Random:
 
 
 async def test_killed_again_and_again(tmp_path: Path) -> None:
+    """F1 What was confirmed is there after kill -9, or was consumed and acked."""
     trial = Trial(tmp_path / "data", dice_for("again"), program=FRAIL)
     for _ in range(max(1, ROUNDS - FRESH)):
         await trial.live()
