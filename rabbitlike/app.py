@@ -200,6 +200,10 @@ class App:
         from rabbitlike.management.server import ManagementServer
 
         context = Context(self.broker, self.settings, self.urls, self.broker.clock.now_ms())
+        if self._event_files is not None:
+            from rabbitlike.storage.event_search import search
+
+            context.search_event_files = partial(search, self._event_files.folder)
         self._management = ManagementServer(context)
         for endpoint, sockets in bound:
             if endpoint.option == "prometheus_port":

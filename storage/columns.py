@@ -27,3 +27,16 @@ class Texts(NamedTuple):
 
 
 Column = Numbers | Codes | Texts
+
+
+class Question(NamedTuple):
+    """Which events are looked for; None asks for nothing."""
+
+    vhost: str
+    message_id: str | None = None
+    queue: str | None = None
+    event: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    #: The newest so many.
+    limit: int = 1000

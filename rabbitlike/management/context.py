@@ -16,7 +16,10 @@ from rabbitlike.management.rates import Rates
 from rabbitlike.management.webhooks import Webhooks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rabbitlike.broker.broker import Broker
+    from rabbitlike.broker.event_search import Question
     from rabbitlike.config import Settings
 
 
@@ -31,6 +34,8 @@ class Context:
     started_at_ms: int = 0
     #: The port that metrics are served at without a password, if there is one.
     prometheus_port: int | None = None
+    #: Looks for events in files, blocking; None where there are no files.
+    search_event_files: Callable[[Question], list[dict[str, object]]] | None = None
     failures: Failures = field(init=False)
     rates: Rates = field(init=False)
     node_stats: Node = field(init=False)

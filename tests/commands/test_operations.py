@@ -217,3 +217,21 @@ def test_trace_on_and_off_leave_the_rest_of_a_vhost_alone(run: Run) -> None:
     shown = run("show", "vhost", "traced", "--json").assert_done().json
     assert (shown["tracing"], shown["description"]) == (False, "of mine")
     run("delete", "vhost", "traced").assert_done()
+
+
+def test_trace_of_a_message(run: Run) -> None:
+    """G18"""
+    run("declare", "queue", "followed", "--argument", "x-trace=true").assert_done()
+    run("publish", "x", "-q", "followed", "--property", "message_id=m-17").assert_done()
+    out = run("trace", "message", "m-17").assert_done().out
+    assert "publish" in out
+    assert "enqueue" in out
+    told = (
+        run("trace", "events", "--queue", "followed", "--event", "enqueue", "--last", "60", "--json").assert_done().json
+    )
+    assert [row["message_id"] for row in told] == ["m-17"]
+    run("trace", "message", "m-18").assert_refused(
+        "nothing is known of a message 'm-18' lately; --files looks further back"
+    )
+    run("trace", "message", "m-17", "-V", "nowhere").assert_refused("nowhere")
+    run("delete", "queue", "followed").assert_done()
