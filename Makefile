@@ -1,7 +1,7 @@
 # Everything a developer does, each in a virtual environment of its own making (.venv). Needs Python 3.11 or newer and
 # make; with gcc the hot path is compiled, without it runs as plain Python, and says so.
 #   make run  ARGS="--port 5673 --memory"
-#   make test ARGS="-k heartbeat"
+#   make test ARGS="-k heartbeat" JOBS=1
 #   make crash N=500
 
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -9,6 +9,8 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 BIN := .venv/bin
 PURE := build/pure
 ARGS ?=
+# Test files run side by side, one line of them per core: most of their time is waiting for processes and clocks.
+PYTEST := -m pytest --numprocesses $(or $(JOBS),auto) --dist loadfile
 
 .PHONY: run test test-compiled test-pure crash check bench build clean
 
@@ -21,7 +23,7 @@ test: test-compiled
 	then $(MAKE) --no-print-directory test-pure; fi
 
 test-compiled: build .venv/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python $(PYTEST) $(ARGS)
 
 # What asks over HTTP alone sees nothing of the difference, and is not asked twice.
 NOT_TWICE := --ignore=interop/management --ignore=tests/commands
@@ -31,7 +33,7 @@ test-pure: .venv/.dev
 	@rm -rf $(PURE) && mkdir -p $(PURE)
 	@tar cf - --exclude=./.git --exclude=./.venv --exclude=./build --exclude=./data --exclude='*.so' --exclude=__pycache__ \
 		--exclude='./.*_cache' --exclude=./benchmarks/results . | tar xf - -C $(PURE)
-	cd $(PURE) && RABBITLIKE_PURE=1 PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python -m pytest $(NOT_TWICE) $(ARGS)
+	cd $(PURE) && RABBITLIKE_PURE=1 PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python $(PYTEST) $(NOT_TWICE) $(ARGS)
 
 # Kills the broker N times under load and looks what is left.
 crash: build .venv/.dev
