@@ -144,7 +144,7 @@ class App:
         submit = self._event_files.submit
 
         def export(rows: Rows) -> bool:
-            return submit(Lot(rows.first_seq, rows.hour_end_ms - 1, partial(columns, rows, node)))
+            return submit(Lot(rows.first_seq, rows.hour_end_ms - 1, partial(columns, rows, node), rows.release))
 
         events.export = export
 

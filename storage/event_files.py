@@ -41,6 +41,8 @@ class Lot(NamedTuple):
     first_seq: int
     at_ms: int
     make: Make
+    #: Called when the rows are not needed any more, on the thread that writes.
+    done: Callable[[], None] = lambda: None
 
 
 def pyarrow() -> "ModuleType | None":
@@ -95,6 +97,8 @@ class EventFiles:
                 self.forget(lot.at_ms)
             except Exception:  # a full disk, most likely: the broker goes on without its log
                 log.exception("events could not be written")
+            finally:
+                lot.done()
 
     def write(self, lot: Lot) -> Path:
         """Write one file; where it is. Blocks."""
@@ -108,14 +112,13 @@ class EventFiles:
             _write_json(unfinished, columns, self._schema)
         else:
             table = as_table(arrow, columns, self._schema)
-            # Words are numbered already; numbers are as small without a dictionary, and cheaper.
-            words = [name for name, column in columns.items() if isinstance(column, Codes)]
+            growing = ("seq", "ts", "msg_seq")
             arrow.parquet.write_table(
                 table,
                 unfinished,
                 compression="zstd",
-                use_dictionary=words,
-                column_encoding=dict.fromkeys(("seq", "ts", "msg_seq"), "DELTA_BINARY_PACKED"),
+                use_dictionary=[name for name in columns if name not in (*growing, "message_id", "redelivered")],
+                column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
                 write_statistics=["seq", "ts"],
                 store_schema=False,
             )
@@ -194,6 +197,8 @@ def _array(arrow: Any, column: Column, count: int) -> Any:
         return found if column.scale == 1 else compute.multiply(found, column.scale)
     if isinstance(column, Codes):
         return _dictionary(arrow, column, count)
+    if not column.octets:
+        return arrow.nulls(count, arrow.string())
     ends = arrow.concat_arrays([arrow.array([0], arrow.int32()), _numbers(arrow, column.ends)])
     octets = arrow.py_buffer(bytes(column.octets))
     found = arrow.Array.from_buffers(arrow.binary(), count, [None, ends.buffers()[1], octets])

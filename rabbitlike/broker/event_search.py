@@ -44,10 +44,13 @@ def search(events: Events, question: Question, node: str) -> Iterator[Row | None
 
 
 def _backwards(rows: Rows) -> Iterator[int | None]:
+    first_seq = rows.first_seq
     for at in range(rows.count - 1, -1, -1):
         yield at
         if at % STEP == 0:
             yield None
+        if rows.first_seq != first_seq:
+            return  # meanwhile they were so old that others stand in their place
 
 
 def _by_id(rows: Rows, message_id: str) -> Iterator[int | None]:
@@ -58,7 +61,8 @@ def _by_id(rows: Rows, message_id: str) -> Iterator[int | None]:
     ends = rows.columns["id_end"]
     count = rows.count
     stop = ends[count - 1] if count else 0
-    while stop >= len(wanted):
+    first_seq = rows.first_seq
+    while stop >= len(wanted) and rows.first_seq == first_seq:
         start = max(0, stop - STEP_OCTETS)
         place = rows.ids.rfind(wanted, start, stop)
         if place < 0:

@@ -19,6 +19,7 @@ cdef class Rows:
     cdef readonly dict tags
     cdef readonly bytearray ids
     cdef readonly dict columns
+    cdef public bint is_busy
     cdef int64_t[::1] _ts_ms
     cdef int64_t[::1] _position
     cdef int64_t[::1] _wait_ms
@@ -37,7 +38,7 @@ cdef class Rows:
 cdef class Place:
     cdef readonly str vhost
     cdef readonly str queue
-    cdef Rows _rows
+    cdef int64_t _first_seq
     cdef int32_t _code
 
 
@@ -59,6 +60,7 @@ cdef class Events:
     cdef int32_t _last_address_code
     cdef str _last_tag
     cdef int32_t _last_tag_code
+    cdef list _spare
 
     @cython.locals(rows=Rows, at=Py_ssize_t)
     cdef object add(

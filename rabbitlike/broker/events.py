@@ -15,6 +15,22 @@ from rabbitlike.clock import Timer
 from rabbitlike.protocol.properties import message_id_of
 
 HOUR_MS = 3_600_000
+#: Packed columns and the widths of their numbers.
+COLUMNS = (
+    ("ts_ms", "q"),
+    ("position", "q"),
+    ("wait_ms", "q"),
+    ("proc_ms", "q"),
+    ("place", "i"),
+    ("address", "i"),
+    ("tag", "i"),
+    ("id_end", "i"),
+    ("size", "i"),
+    ("attempts", "i"),
+    ("priority", "i"),
+    ("event", "b"),
+    ("reason", "b"),
+)
 #: Sealed rows that stay to be searched.
 RECENT = 2
 
@@ -43,14 +59,36 @@ class Rows:
         "first_seq",
         "hour_end_ms",
         "ids",
+        "is_busy",
         "places",
         "tags",
     )
 
     def __init__(self, capacity: int, first_seq: int, now_ms: int) -> None:
         self.capacity = capacity
+        self.begin(first_seq, now_ms)
+        #: By name, for whoever unpacks them.
+        self.columns = {name: array(kind, (0,)) * capacity for name, kind in COLUMNS}
+        self._ts_ms = self.columns["ts_ms"]
+        self._position = self.columns["position"]
+        self._wait_ms = self.columns["wait_ms"]
+        self._proc_ms = self.columns["proc_ms"]
+        self._place = self.columns["place"]
+        self._address = self.columns["address"]
+        self._tag = self.columns["tag"]
+        self._id_end = self.columns["id_end"]
+        self._size = self.columns["size"]
+        self._attempts = self.columns["attempts"]
+        self._priority = self.columns["priority"]
+        self._event = self.columns["event"]
+        self._reason = self.columns["reason"]
+
+    def begin(self, first_seq: int, now_ms: int) -> None:
+        """Forget what there was: making columns anew costs more than all that is written into them."""
         self.first_seq = first_seq
         self.count = 0
+        #: Somebody still reads them.
+        self.is_busy = False
         #: They are all of one hour.
         self.hour_end_ms = now_ms - now_ms % HOUR_MS + HOUR_MS
         #: Vhost and queue, by their number in the column.
@@ -60,34 +98,10 @@ class Rows:
         self.tags: dict[str, int] = {}
         #: Message ids without anything between them; the column says where each ends.
         self.ids = bytearray()
-        self._ts_ms = array("q", bytes(8 * capacity))
-        self._position = array("q", bytes(8 * capacity))
-        self._wait_ms = array("q", bytes(8 * capacity))
-        self._proc_ms = array("q", bytes(8 * capacity))
-        self._place = array("i", bytes(4 * capacity))
-        self._address = array("i", bytes(4 * capacity))
-        self._tag = array("i", bytes(4 * capacity))
-        self._id_end = array("i", bytes(4 * capacity))
-        self._size = array("i", bytes(4 * capacity))
-        self._attempts = array("i", bytes(4 * capacity))
-        self._priority = array("i", bytes(4 * capacity))
-        self._event = array("b", bytes(capacity))
-        self._reason = array("b", bytes(capacity))
-        self.columns = {
-            "ts_ms": self._ts_ms,
-            "position": self._position,
-            "wait_ms": self._wait_ms,
-            "proc_ms": self._proc_ms,
-            "place": self._place,
-            "address": self._address,
-            "tag": self._tag,
-            "id_end": self._id_end,
-            "size": self._size,
-            "attempts": self._attempts,
-            "priority": self._priority,
-            "event": self._event,
-            "reason": self._reason,
-        }
+
+    def release(self) -> None:
+        """Whoever took them to export them is done. Called on any thread."""
+        self.is_busy = False
 
     def id_of(self, at: int) -> bytes:
         """The message id of a row; empty when there is none."""
@@ -98,12 +112,13 @@ class Rows:
 class Place:
     """Where events happen: a queue, or with an empty name a vhost's exchanges. Knows its number in the rows at hand."""
 
-    __slots__ = ("_code", "_rows", "queue", "vhost")
+    __slots__ = ("_code", "_first_seq", "queue", "vhost")
 
     def __init__(self, vhost: str, queue: str) -> None:
         self.vhost = vhost
         self.queue = queue
-        self._rows: Rows | None = None
+        #: The first number of those rows.
+        self._first_seq = -1
         self._code = 0
 
 
@@ -122,6 +137,7 @@ class Events:
         "_last_tag_code",
         "_next_seq",
         "_rows",
+        "_spare",
         "_timer",
         "_turn",
         "export",
@@ -151,7 +167,8 @@ class Events:
         #: Events that nobody exported.
         self.lost = 0
         #: Sealed rows, oldest first.
-        self.recent: deque[Rows] = deque(maxlen=RECENT)
+        self.recent: deque[Rows] = deque()
+        self._spare: list[Rows] = []
 
     def add(
         self,
@@ -173,8 +190,8 @@ class Events:
         if rows is None or rows.count == rows.capacity or self._turn.now_ms >= rows.hour_end_ms:
             rows = self._begin()
         at = rows.count
-        if place._rows is not rows:
-            place._rows = rows
+        if place._first_seq != rows.first_seq:
+            place._first_seq = rows.first_seq
             place._code = len(rows.places)
             rows.places.append((place.vhost, place.queue))
         if address is not self._last_address:
@@ -265,12 +282,23 @@ class Events:
         self._rows = None
         self._next_seq = rows.first_seq + rows.count
         self.recent.append(rows)
-        if self.export is not None and not self.export(rows):
-            self.lost += rows.count
+        if len(self.recent) > RECENT:
+            oldest = self.recent.popleft()
+            if not oldest.is_busy and not self._spare:
+                self._spare.append(oldest)
+        if self.export is not None:
+            rows.is_busy = True
+            if not self.export(rows):
+                rows.is_busy = False
+                self.lost += rows.count
 
     def _begin(self) -> Rows:
         self.seal()
-        rows = Rows(self._capacity, self._next_seq, self._turn.now_ms)
+        if self._spare:
+            rows = self._spare.pop()
+            rows.begin(self._next_seq, self._turn.now_ms)
+        else:
+            rows = Rows(self._capacity, self._next_seq, self._turn.now_ms)
         self._rows = rows
         self._last_address = None
         self._last_tag = None

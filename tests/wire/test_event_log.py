@@ -6,11 +6,17 @@ import pytest
 from pamqp import commands
 
 from rabbitlike.broker.event_columns import SCHEMA, columns
+from rabbitlike.broker.events import Events, Rows
+from rabbitlike.broker.message import Message, make_address
 from rabbitlike.broker.policies import make_policy
 from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.trail import Trail
+from rabbitlike.broker.turn import Turn
+from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark import events as spark_events
 from rabbitlike.storage.columns import Numbers
 from rabbitlike.storage.event_files import values
+from rabbitlike.testing import FakeClock
 from tests.support.pair import Channel, Pair
 
 
@@ -210,3 +216,29 @@ def test_full_rows_are_sealed_and_what_nobody_takes_is_counted(pair: Pair, ch: C
     assert [block.count for block in events.blocks()] == [100_000, 20]
     assert isinstance(columns(events.blocks()[0], "n")["seq"], Numbers)
     assert events.blocks()[1].id_of(19) == b"50009"
+
+
+def test_columns_are_used_again_and_nothing_of_before_shows() -> None:
+    """The oldest rows make room for new ones, unless somebody still writes them to a file."""
+    turn = Turn(FakeClock())
+    events = Events(turn, 2, 60_000)
+    sealed: list[Rows] = []
+    events.export = lambda block: sealed.append(block) or True  # type: ignore[func-returns-value]
+    trails = [Trail("/", f"q{number}", turn, events) for number in range(8)]
+    for trail in trails:
+        for _ in range(2):
+            address = make_address("x", trail.queue)
+            properties = Properties.build(message_id=trail.queue).raw
+            trail.enqueued(Message(address, properties, b"", False, -1, turn.now_ms))
+        for block in sealed[:-1]:
+            block.release()
+    assert len({id(block) for block in sealed}) < len(sealed), "some were used twice"
+    for block, queue in zip(events.blocks(), ("q5", "q6", "q7"), strict=True):
+        named = columns(block, "n")
+        assert list(values(named["queue"], 2)) == list(values(named["message_id"], 2)) == [queue] * 2
+        assert list(values(named["routing_key"], 2)) == [queue] * 2
+    before = sealed[-1]
+    before.is_busy = True
+    for _ in range(12):
+        trails[0].enqueued(Message(b"\0\0", b"\0\0", b"", False, -1, turn.now_ms))
+    assert all(block is not before for block in events.blocks())
