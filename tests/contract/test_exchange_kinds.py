@@ -34,6 +34,7 @@ CASES = (
     Case("headers", "", "other", {"h": 1}, properties=with_headers({"h": 1})),
     Case("x-consistent-hash", "1", "7", is_many=False),
     Case("x-delayed-message", "a.b", "other"),
+    Case("x-message-deduplication", "", "other"),
     Case("x-modulus-hash", "", "other", is_many=False),
     Case("x-random", "", "other", is_many=False),
     Case("x-recent-history", "", "other"),
