@@ -93,6 +93,11 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
     return connection
 
 
+def log_of(path: Path) -> Path:
+    """The write-ahead log beside a database."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection that cannot change a bit: it sees what is committed, and folds no log into the file at its end."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -100,7 +105,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 def remove_traces(path: Path) -> None:
     """The empty log that a connection which only reads leaves behind, perhaps as another user. Only under the lock."""
-    log, index = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+    log, index = log_of(path), path.with_name(f"{path.name}-shm")
     if log.exists() and log.stat().st_size == 0:
         log.unlink()
         index.unlink(missing_ok=True)
@@ -113,7 +118,7 @@ def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]
     It is the only connection; when it closes, the write-ahead log is folded into the file and gone. Nothing is left of
     a refusal either. Only under the lock.
     """
-    has_log = path.with_name(f"{path.name}-wal").exists()
+    has_log = log_of(path).exists()
     try:
         refuse_foreign(path)
         connection = connect(path, durability)
@@ -206,7 +211,7 @@ def grow_log(path: Path, octets: int, enough: int) -> int:
     Overwriting costs half of what appending costs to fsync: no block is allocated, the file system's journal stays
     out of it. Zeros are no valid frame, so SQLite takes them for the log's end. Nobody may write to the log meanwhile.
     """
-    log = path.with_name(f"{path.name}-wal")
+    log = log_of(path)
     try:
         before = log.stat().st_size if log.exists() else 0
         disk = os.statvfs(path.parent)

@@ -17,6 +17,7 @@ from rabbitlike.storage.database import (
     Durability,
     Lock,
     grow_log,
+    log_of,
     make_folder,
     pragmas,
     prepared,
@@ -82,7 +83,7 @@ class SqliteStore:
         opened.callback(self._pages.close)
         # A function of SQL runs in the writer's thread, when no commit does.
         await self._writer.create_function("grow_log", 1, self._grow_log)
-        self._upkeep = Upkeep(self._writer, other, self._log_bytes, length)
+        self._upkeep = Upkeep(self._writer, other, log_of(self.path), self._log_bytes, length)
         opened.push_async_callback(self._upkeep.close)
 
     def _grow_log(self, octets: int) -> int:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import aiosqlite
@@ -37,9 +38,12 @@ _PASSIVE: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 class Upkeep:
     """Told of every commit by the store; works in a task of its own."""
 
-    def __init__(self, writer: aiosqlite.Connection, other: aiosqlite.Connection, log_bytes: int, length: int) -> None:
+    def __init__(
+        self, writer: aiosqlite.Connection, other: aiosqlite.Connection, log_path: Path, log_bytes: int, length: int
+    ) -> None:
         self._writer = writer
         self._other = other
+        self._log_path = log_path
         #: So much is copied at a time; no more than that is left to the writer.
         self._step = log_bytes // 32
         #: A log so long is to start over soon, and one so long at once, however much the writer must copy for it.
@@ -69,8 +73,11 @@ class Upkeep:
 
     @property
     def is_behind(self) -> bool:
-        """The log is far too long: a commit should wait for room()."""
-        return self.log_bytes >= self._at_once
+        """The log is far too long: a commit should wait for room(). Not guessed: starting over cuts the file back."""
+        try:
+            return self._log_path.stat().st_size >= self._at_once
+        except OSError:
+            return False  # somebody removed it: commits will tell
 
     async def room(self) -> None:
         """When the copying under way is done. Does not wait where a reader keeps the log from starting over."""

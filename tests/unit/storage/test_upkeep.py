@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import aiosqlite
 import pytest
 
 from rabbitlike.storage import upkeep
@@ -69,6 +70,22 @@ async def test_log_and_file_stay_short_while_as_much_goes_as_comes(store: Sqlite
     assert longest <= 3 * LOG_BYTES
     await until(lambda: store.path.stat().st_size > 0)
     assert store.path.stat().st_size <= 2 << 20
+
+
+async def test_the_log_stays_short_however_slow_copying_is(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = upkeep.Upkeep._checkpoint
+
+    async def slowly(self: upkeep.Upkeep, connection: aiosqlite.Connection) -> tuple[int, int]:
+        known = await checkpoint(self, connection)
+        await asyncio.sleep(0.1)
+        return known
+
+    monkeypatch.setattr(upkeep.Upkeep, "_checkpoint", slowly)
+    longest = 0
+    for number in range(1, 501):  # octets of a commit that are not data are most of it
+        await store.commit(Work(batches=[batch(number, bytes(10_000))], removed_batches=[number - 5]))
+        longest = max(longest, log_size(store))
+    assert LOG_BYTES < longest <= 3 * LOG_BYTES
 
 
 async def test_a_lull_empties_the_log(store: SqliteStore) -> None:
