@@ -1,0 +1,144 @@
+"""Exactly once: rows and the note that they were written, in one transaction of the broker.
+
+The note is the one message of the queue `spark.ledger.<app>`. Whoever commits first becomes its exclusive consumer, on
+the connection of the transaction: a second driver has to wait until the first one's connection, and with it its
+transaction, is gone. An epoch that the note knows is not written again.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from rabbitlike.protocol.errors import AmqpError
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.spark.encode import Messages
+from rabbitlike.spark.identity import Writing
+from rabbitlike.spark.options import Options
+from rabbitlike.spark.publisher import Publisher, Refused, describe_returned, route
+from rabbitlike.spark.topology import prepare
+from rabbitlike.spark.wire import Connection, Delivery
+
+PREFIX: Final = "spark.ledger."
+HEARTBEAT_S: Final = 10
+RETRY_AFTER_S: Final = 0.5
+ACCESS_REFUSED: Final = 403
+NAME_MAX: Final = 255
+
+
+class LedgerError(Exception):
+    """The ledger says that something else writes under this name."""
+
+
+class Note(NamedTuple):
+    """What was written last. `query` is empty for a batch job."""
+
+    version: int
+    query: str
+    rows: int
+
+
+def write_once(options: Options, writing: Writing, query: str, parts: Sequence[Messages]) -> bool:
+    """All messages and the note, or nothing. False when this was written before."""
+    with _connect_alone(options, writing.app) as (connection, held):
+        last = _read(held)
+        if last is not None:
+            if last.query != query:
+                raise LedgerError(
+                    f"the ledger {PREFIX}{writing.app} belongs to query '{last.query}', this is '{query}': a new "
+                    "checkpoint needs a new txnAppId, or delete that queue"
+                )
+            if last.version >= writing.version:
+                return False
+        prepare(connection, options)
+        connection.select_tx()
+        publisher = Publisher(connection)
+        for part in parts:
+            publisher.publish(part.routes, part.properties, part.bodies)
+        note = Note(writing.version, query, sum(part.count for part in parts))
+        publisher.publish([_ledger_route(writing.app)], [_PROPERTIES], [json.dumps(note._asdict()).encode()])
+        if held:
+            connection.ack(held[-1].tag)
+        _commit(connection)
+    return True
+
+
+def write_whole(options: Options, parts: Sequence[Messages]) -> None:
+    """All messages or none, and no note: who writes again writes twice."""
+    with Connection(options.address, timeout_s=options.timeout_s, heartbeat_s=HEARTBEAT_S) as connection:
+        prepare(connection, options)
+        connection.select_tx()
+        publisher = Publisher(connection)
+        for part in parts:
+            publisher.publish(part.routes, part.properties, part.bodies)
+        _commit(connection)
+
+
+def _commit(connection: Connection) -> None:
+    connection.commit_tx()
+    if connection.returned:
+        raise Refused(f"committed, but not whole: {describe_returned(connection)}")
+
+
+_PROPERTIES: Final = Properties.build(delivery_mode=2, content_type="application/json").raw
+
+
+def _ledger_route(app: str) -> bytes:
+    return route("", PREFIX + app, mandatory=True)
+
+
+class _Alone:
+    """A connection that is the ledger's exclusive consumer, and what the ledger held."""
+
+    def __init__(self, options: Options, app: str) -> None:
+        self._options = options
+        self._queue = PREFIX + app
+        if len(self._queue.encode()) > NAME_MAX:
+            raise LedgerError(f"'{app}' is too long a name: {PREFIX} and it are the name of a queue")
+
+    def __enter__(self) -> tuple[Connection, list[Delivery]]:
+        deadline = time.monotonic() + self._options.timeout_s
+        while True:
+            try:
+                return self._try()
+            except AmqpError as error:
+                if error.code != ACCESS_REFUSED or "exclusive" not in error.text:
+                    raise
+                if time.monotonic() >= deadline:
+                    raise LedgerError(
+                        f"another driver holds {self._queue}: two of them run the same query ({error})"
+                    ) from error
+                time.sleep(RETRY_AFTER_S)
+
+    def _try(self) -> tuple[Connection, list[Delivery]]:
+        connection = Connection(
+            self._options.address, timeout_s=self._options.timeout_s, heartbeat_s=HEARTBEAT_S, name=self._queue
+        )
+        try:
+            connection.declare_queue(self._queue, arguments={"x-max-length": 1, "x-overflow": "drop-head"})
+            connection.consume(self._queue, prefetch=10, exclusive=True)
+            # A delivery that was due stands before the second answer: the queue has sent it before it answers the
+            # first, and the channel passes it on before it hears of the second.
+            for _ in range(2):
+                connection.declare_queue(self._queue, passive=True)
+            held = connection.take(10, wait_s=0)
+        except BaseException:
+            connection.abandon()
+            raise
+        self._connection = connection
+        return connection, held
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self._connection.close()
+        else:
+            self._connection.abandon()
+
+
+def _connect_alone(options: Options, app: str) -> _Alone:
+    return _Alone(options, app)
+
+
+def _read(held: Sequence[Delivery]) -> Note | None:
+    notes = [Note(**json.loads(delivery.body)) for delivery in held]
+    return max(notes, default=None)

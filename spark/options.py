@@ -1,0 +1,222 @@
+"""What `option(…)` may say: names, defaults, what values mean.
+
+Case does not matter. An unknown name is an error that names the nearest, so that a typo cannot turn a guarantee off.
+"""
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from rabbitlike.spark import address
+from rabbitlike.spark.address import Address, Tls
+
+GUARANTEES: Final = ("at-least-once", "effectively-once", "exactly-once")
+ID_STRATEGIES: Final = ("content", "position", "column", "none")
+ACK_MODES: Final = ("spool", "commit", "auto")
+
+#: The URI when no option says it, so that a password need not stand in a program.
+URI_VARIABLE: Final = "AMQP_URI"
+
+_UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+#: Spark hands its own options of a query to the source as well.
+_OF_SPARK: Final = ("checkpointlocation",)
+
+
+class OptionError(ValueError):
+    """An option that does not exist, or a value it cannot have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All options with their values. Names are those users write, in Python's spelling; see `NAMES`."""
+
+    address: Address
+    # To write
+    exchange: str = ""
+    routing_key: str | None = None
+    guarantee: str = "at-least-once"
+    id_strategy: str | None = None
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    max_in_flight: int = 2000
+    confirm_timeout_ms: int = 30000
+    mandatory: bool = True
+    delivery_mode: int = 2
+    ignore_unknown_columns: bool = False
+    max_atomic_bytes: int = 64 << 20
+    overwrite_action: str = "none"
+    format: str = "columns"
+    # To read
+    queue: str | None = None
+    queue_type: str = "auto"
+    starting_offsets: str = "earliest"
+    ending_offsets: str = "latest"
+    max_rows_per_trigger: int = 10000
+    max_bytes_per_trigger: int | None = None
+    num_partitions: int = 1
+    ack_mode: str = "spool"
+    spool_location: str | None = None
+    prefetch_count: int | None = None
+    poll_timeout_ms: int = 200
+    destructive: bool = False
+    browse: bool = False
+    fail_on_data_loss: bool = True
+    include_headers: bool = True
+    # Both
+    declare: str = "none"
+
+    @property
+    def ids(self) -> str:
+        """How messages get their ids: asked for, or what the guarantee needs."""
+        return self.id_strategy or ("content" if self.guarantee == "effectively-once" else "none")
+
+    @property
+    def timeout_s(self) -> float:
+        return self.confirm_timeout_ms / 1000
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _flag(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return value.lower() == "true"
+
+
+def _choice(*choices: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value.lower() not in choices:
+            raise ValueError(", ".join(choices[:-1]) + f" or {choices[-1]}")
+        return value.lower()
+
+    return parse
+
+
+def _number(low: int, high: int = (1 << 63) - 1) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        if not value.strip().lstrip("-").isdecimal() or not low <= int(value) <= high:
+            raise ValueError(f"a number from {low} on" if high >= 1 << 62 else f"a number from {low} to {high}")
+        return int(value)
+
+    return parse
+
+
+def _size(value: str) -> int:
+    text = value.strip().lower().removesuffix("b")
+    unit = _UNITS.get(text[-1:], 1)
+    digits = text[:-1] if unit > 1 else text
+    if not digits.isdecimal() or int(digits) == 0:
+        raise ValueError("a size in bytes such as 500000, 512k or 64m")
+    return int(digits) * unit
+
+
+#: Every option as users write it: the field it sets and how its value is read.
+NAMES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
+    "exchange": ("exchange", _text),
+    "routingKey": ("routing_key", _text),
+    "guarantee": ("guarantee", _choice(*GUARANTEES)),
+    "idStrategy": ("id_strategy", _choice(*ID_STRATEGIES)),
+    "txnAppId": ("txn_app_id", _text),
+    "txnVersion": ("txn_version", _number(0)),
+    "maxInFlight": ("max_in_flight", _number(1)),
+    "confirmTimeoutMs": ("confirm_timeout_ms", _number(1)),
+    "mandatory": ("mandatory", _flag),
+    "deliveryMode": ("delivery_mode", _number(1, 2)),
+    "declare": ("declare", _choice("none", "passive", "create")),
+    "ignoreUnknownColumns": ("ignore_unknown_columns", _flag),
+    "maxAtomicBytes": ("max_atomic_bytes", _size),
+    "overwriteAction": ("overwrite_action", _choice("none", "purge")),
+    "format": ("format", _choice("columns", "json")),
+    "queue": ("queue", _text),
+    "queueType": ("queue_type", _choice("auto", "classic", "stream")),
+    "startingOffsets": ("starting_offsets", _text),
+    "endingOffsets": ("ending_offsets", _text),
+    "maxRowsPerTrigger": ("max_rows_per_trigger", _number(1)),
+    "maxOffsetsPerTrigger": ("max_rows_per_trigger", _number(1)),  # Kafka's word for it
+    "maxBytesPerTrigger": ("max_bytes_per_trigger", _size),
+    "numPartitions": ("num_partitions", _number(1)),
+    "ackMode": ("ack_mode", _choice(*ACK_MODES)),
+    "spoolLocation": ("spool_location", _text),
+    "prefetchCount": ("prefetch_count", _number(1, 65535)),
+    "pollTimeoutMs": ("poll_timeout_ms", _number(0)),
+    "destructive": ("destructive", _flag),
+    "browse": ("browse", _flag),
+    "failOnDataLoss": ("fail_on_data_loss", _flag),
+    "includeHeaders": ("include_headers", _flag),
+}
+
+#: What says where the broker is, beside `uri`.
+ADDRESS_NAMES: Final = ("uri", "host", "port", "virtualHost", "username", "password", "tls")
+
+_KNOWN: Final = {name.lower(): name for name in (*NAMES, *ADDRESS_NAMES)}
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """The options that hold; OptionError for one that cannot."""
+    by_name: dict[str, str] = {}
+    for key, value in given.items():
+        if key.lower() not in _OF_SPARK:
+            by_name[_known(key)] = value
+    values = {NAMES[name][0]: _read(name, value) for name, value in by_name.items() if name in NAMES}
+    options = Options(address=_address(by_name))
+    return replace(options, **values) if values else options  # type: ignore[arg-type]
+
+
+def _known(key: str) -> str:
+    name = _KNOWN.get(key.lower())
+    if name is None:
+        raise OptionError(f"amqp has no option '{key}'{nearest(key, _KNOWN)}")
+    return name
+
+
+def nearest(name: str, known: Mapping[str, str]) -> str:
+    """`: did you mean 'x'?` or nothing. `known` maps what is compared to what is shown."""
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    return f": did you mean '{known[close[0]]}'?" if close else ""
+
+
+def _read(name: str, value: str) -> object:
+    try:
+        return NAMES[name][1](value)
+    except ValueError as error:
+        raise OptionError(f"option {name} is '{value}', and must be {error}") from None
+
+
+def _address(given: Mapping[str, str]) -> Address:
+    """`uri`, or what the environment says, with the single options put in its place."""
+    try:
+        found = address.parse(given.get("uri") or os.environ.get(URI_VARIABLE) or address.DEFAULT_URI)
+    except ValueError as error:
+        raise OptionError(f"option uri: {error}") from None
+    if "tls" in given:
+        is_tls = _flag_option("tls", given["tls"])
+        other = address.TLS_PORT if is_tls else address.PORT
+        is_default = found.port in (address.PORT, address.TLS_PORT)
+        found = replace(found, tls=(found.tls or Tls()) if is_tls else None, port=other if is_default else found.port)
+    if "port" in given:
+        if not given["port"].isdecimal() or not 0 < int(given["port"]) < 65536:
+            raise OptionError(f"option port is '{given['port']}', and must be a number from 1 to 65535")
+        found = replace(found, port=int(given["port"]))
+    return replace(
+        found,
+        host=given.get("host", found.host),
+        vhost=given.get("virtualHost", found.vhost),
+        user=given.get("username", found.user),
+        password=given.get("password", found.password),
+    )
+
+
+def _flag_option(name: str, value: str) -> bool:
+    try:
+        return _flag(value)
+    except ValueError as error:
+        raise OptionError(f"option {name} is '{value}', and must be {error}") from None
+
+
+def default(name: str) -> object:
+    """What an option is when nobody says it."""
+    return next(field.default for field in fields(Options) if field.name == NAMES[name][0])

@@ -1,0 +1,135 @@
+"""Many messages to the broker in few writes: in confirm mode within a window of unconfirmed ones, or in a transaction.
+
+Messages come as three columns: where to (a whole basic.publish frame, see `route`), property list, body. Most look like
+the one before, which is known by identity: what stands between two bodies is then one string made once.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final
+
+from pamqp import commands
+
+from rabbitlike.protocol import methods
+from rabbitlike.protocol.constants import BASIC_CLASS, BODY_FRAME, HEADER_FRAME
+from rabbitlike.spark.wire import CHANNEL, Connection
+
+#: Octets that are gathered before they are written.
+WRITE_SIZE: Final = 131072
+
+_END: Final = b"\xce"
+_HEADER: Final = Struct(">BHIHHQ")
+_BODY: Final = Struct(">BHI")
+_UNBOUNDED: Final = 1 << 62
+
+
+class Refused(Exception):
+    """The broker did not take messages, or had no queue for them; the text says how many, and where they were to go."""
+
+
+def route(exchange: str, routing_key: str, *, mandatory: bool) -> bytes:
+    """The basic.publish frame of messages with this address."""
+    publish = methods.make(
+        commands.Basic.Publish, exchange=exchange, routing_key=routing_key, mandatory=mandatory, immediate=False
+    )
+    return methods.encode(publish, CHANNEL)
+
+
+class Publisher:
+    """Publishes on a connection's channel, which is in confirm mode (`max_in_flight` given) or in a transaction."""
+
+    def __init__(self, connection: Connection, max_in_flight: int | None = None) -> None:
+        self._connection = connection
+        self._max_in_flight = max_in_flight
+        self.published = 0
+        if max_in_flight is not None:
+            connection.select_confirms()
+
+    def publish(self, routes: Iterable[bytes], properties: Iterable[bytes], bodies: Iterable[bytes]) -> None:
+        """Returns when all is written, not when all is confirmed. Constant columns are `itertools.repeat`."""
+        payload_max = self._connection.payload_max
+        before = b""
+        last_route = last_list = b""
+        last_size = -1
+        parts: list[bytes] = []
+        add = parts.append
+        gathered = count = 0
+        room = self._room()
+        # strict=False: columns that never end stand beside those that do.
+        for body, address, property_list in zip(bodies, routes, properties, strict=False):
+            size = len(body)
+            if size != last_size or address is not last_route or property_list is not last_list:
+                before = _before_body(address, property_list, size, payload_max)
+                last_route, last_list, last_size = address, property_list, size
+            add(before)
+            if 0 < size <= payload_max:
+                add(body)
+                add(_END)
+            else:
+                parts.extend(_body_frames(body, payload_max))
+            count += 1
+            gathered += size + len(before)
+            if gathered >= WRITE_SIZE or count == room:
+                self._write(parts, count)
+                parts.clear()
+                gathered = count = 0
+                room = self._room()
+        if count:
+            self._write(parts, count)
+
+    def _write(self, parts: list[bytes], count: int) -> None:
+        self.published += count
+        self._connection.send(b"".join(parts))
+        self._connection.read(0)
+        self._check()
+
+    def _room(self) -> int:
+        """How many may be sent now. A full window is waited for until half of it is free: one write for many."""
+        if self._max_in_flight is None:
+            return _UNBOUNDED
+        in_flight = self._connection.unconfirmed(self.published)
+        if in_flight >= self._max_in_flight:
+            self._drain(self._max_in_flight // 2)
+            in_flight = self._connection.unconfirmed(self.published)
+        return self._max_in_flight - in_flight
+
+    def finish(self) -> None:
+        """Wait until every message is confirmed; Refused when one was not taken."""
+        self._drain(0)
+
+    def _drain(self, most: int) -> None:
+        while self._connection.unconfirmed(self.published) > most:
+            self._connection.read()
+            self._check()
+
+    def _check(self) -> None:
+        if self._connection.returned:
+            raise Refused(describe_returned(self._connection))
+        if self._connection.refused:
+            raise Refused(
+                f"the broker refused {self._connection.refused} of {self.published} messages (basic.nack): a queue is "
+                "full and rejects publishes, or the broker could not store them"
+            )
+
+
+def describe_returned(connection: Connection) -> str:
+    """Which messages came back, for an error."""
+    first = connection.returned[0]
+    return (
+        f"the broker returned {len(connection.returned)} messages as unroutable, the first from exchange "
+        f"'{first.exchange}' with routing key '{first.routing_key}' ({first.code} {first.text}): "
+        "create the queue or its binding, or set the option mandatory to false to drop such messages"
+    )
+
+
+def _before_body(address: bytes, property_list: bytes, size: int, payload_max: int) -> bytes:
+    """All that stands before a body that fits one frame, or before the body's frames if it takes several or none."""
+    header = _HEADER.pack(HEADER_FRAME, CHANNEL, 12 + len(property_list), BASIC_CLASS, 0, size)
+    head = _BODY.pack(BODY_FRAME, CHANNEL, size) if 0 < size <= payload_max else b""
+    return address + header + property_list + _END + head
+
+
+def _body_frames(body: bytes, payload_max: int) -> Iterator[bytes]:
+    for start in range(0, len(body), payload_max):
+        part = body[start : start + payload_max]
+        yield _BODY.pack(BODY_FRAME, CHANNEL, len(part)) + part + _END

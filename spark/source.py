@@ -1,0 +1,56 @@
+"""`format("amqp")`: what Spark asks for readers and writers. Register it once in each session:
+
+    spark.dataSource.register(AmqpDataSource)
+
+The class is pickled by reference: executors need this package, installed or by `--py-files` (see bundle.py).
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from rabbitlike.spark import options as amqp_options
+from rabbitlike.spark.options import OptionError, Options
+from rabbitlike.spark.schema import plan_write, read_ddl
+from rabbitlike.spark.wire import Connection
+from rabbitlike.spark.writer import AmqpBatchWriter, AmqpStreamWriter
+
+
+class AmqpDataSource(DataSource):
+    """Queues and exchanges of an AMQP 0-9-1 broker, rabbitlike or RabbitMQ."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        # Here, on the driver: executors need not have the environment that says where the broker is.
+        self.amqp: Options = amqp_options.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "amqp"
+
+    def schema(self) -> str:
+        return read_ddl(self.amqp)
+
+    def writer(self, schema: StructType, overwrite: bool) -> AmqpBatchWriter:
+        writer = AmqpBatchWriter(self.amqp, plan_write(schema, self.amqp))
+        if overwrite:
+            _purge(self.amqp)
+        return writer
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> AmqpStreamWriter:  # noqa: N802 Spark's name
+        # overwrite is the output mode complete: as with Kafka, every epoch's whole result is published.
+        return AmqpStreamWriter(self.amqp, plan_write(schema, self.amqp))
+
+
+def _purge(options: Options) -> None:
+    """Mode overwrite, where it was said what that shall mean."""
+    if options.overwrite_action != "purge":
+        raise OptionError(
+            'mode("overwrite") would delete messages: use mode("append"), or the option overwriteAction=purge to empty '
+            "the queue that routingKey names first"
+        )
+    if options.exchange or not options.routing_key:
+        raise OptionError("overwriteAction=purge empties one queue: name it by routingKey, with no exchange")
+    with Connection(options.address, timeout_s=options.timeout_s) as connection:
+        connection.purge(options.routing_key)
