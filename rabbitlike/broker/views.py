@@ -10,7 +10,7 @@ import platform
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rabbitlike.broker.bindings import properties_key_of
 from rabbitlike.broker.policies import effective_definition
@@ -154,12 +154,16 @@ def _deliver_stats(counters: Counters) -> dict[str, int]:
 # Vhosts, exchanges, bindings
 
 
-def vhost(vhost: Vhost) -> View:
-    ready = unacked = waiting = 0
-    for each in vhost.queues.values():
-        ready += each.message_count
-        unacked += each.unacked_count
-        waiting += each.waiting_count
+class Sums(NamedTuple):
+    """What all queues of a vhost hold together. Counted by whoever can take a breath on the way."""
+
+    ready: int
+    unacked: int
+    waiting: int
+    consumers: int
+
+
+def vhost(vhost: Vhost, sums: Sums) -> View:
     said: View = {"description": text(vhost.description), "tags": [text(tag) for tag in vhost.tags]}
     metadata = said.copy()
     if vhost.default_queue_type is not None:
@@ -180,9 +184,9 @@ def vhost(vhost: Vhost) -> View:
         view.update(
             recv_oct=vhost.recv_oct,
             send_oct=vhost.send_oct,
-            messages=ready + unacked + waiting,
-            messages_ready=ready,
-            messages_unacknowledged=unacked,
+            messages=sums.ready + sums.unacked + sums.waiting,
+            messages_ready=sums.ready,
+            messages_unacknowledged=sums.unacked,
         )
     if vhost.delays.pending:
         view["messages_delayed"] = vhost.delays.pending
@@ -253,16 +257,16 @@ def bindings_of(vhost: Vhost) -> Iterator[View]:
 
 def queue(queue: Queue) -> View:
     """A queue as lists show it."""
+    own = queue_own(queue)
     ready = queue.ready
     ready_count, unacked_count, waiting_count = ready.count, queue.unacked_count, queue.waiting_count
     ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
     all_bytes = ready_bytes + unacked_bytes + (0 if queue.retries is None else queue.retries.body_bytes)
     retries_memory = 0 if queue.retries is None else queue.retries.memory_bytes
     policy, operator_policy = queue.policy, queue.operator_policy
-    active_at_ms, now_ms = queue.counters.active_at_ms, queue.vhost.broker.clock.now_ms()
-    utilisation = queue.consumers.utilisation(now_ms)
+    utilisation = queue.consumers.utilisation(queue.vhost.broker.clock.now_ms())
     view: View = {
-        "name": text(queue.name),
+        **own,
         "vhost": text(queue.vhost.name),
         "type": queue.settings.queue_type,
         "durable": queue.durable,
@@ -309,11 +313,40 @@ def queue(queue: Queue) -> View:
         view["single_active_consumer_tag"] = text(queue.consumers.active.tag)
     if queue.owner is not None:
         view["owner_pid_details"] = queue.owner.details()
-    if now_ms - active_at_ms >= IDLE_MS:
-        view["idle_since"] = instant(active_at_ms)
-    if stats := queue_stats(queue.counters):
+    return view
+
+
+def queue_own(queue: Queue) -> View:
+    """What each queue has of its own, of those that `queue_at_rest` says the same of."""
+    counters = queue.counters
+    view: View = {"name": text(queue.name)}
+    if queue.vhost.broker.clock.now_ms() - counters.active_at_ms >= IDLE_MS:
+        view["idle_since"] = instant(counters.active_at_ms)
+    if stats := queue_stats(counters):
         view["message_stats"] = stats
     return view
+
+
+def queue_at_rest(queue: Queue) -> tuple[object, ...] | None:
+    """All that the rest of a queue's view depends on, if the queue is empty and serves nobody; else None.
+
+    A field of `queue` that differs among such queues has to be in here, or in `queue_own`.
+    """
+    if queue.ready.count or queue.unacked_count or queue.waiting_count or queue.consumers.all:
+        return None
+    if queue.owner is not None or queue.retries is not None:
+        return None
+    return (
+        queue.vhost,
+        queue.settings.queue_type,
+        queue.durable,
+        queue.auto_delete,
+        # As text: as keys 1, 1.0 and true would be the same.
+        repr(queue.arguments) if queue.arguments else "",
+        queue.is_paused,
+        queue.policy,
+        queue.operator_policy,
+    )
 
 
 def queue_details(queue: Queue) -> View:

@@ -32,6 +32,8 @@ JSON: Final = "application/json"
 MULTIPART: Final = "multipart/form-data"
 #: Where a form is a form.
 LOGIN_PATH: Final = "/api/login"
+#: Where routes read a body by themselves, because it may be long.
+DOCUMENTS: Final = ("/api/definitions", "/api/all-configuration")
 
 _EVERY_ANSWER: Final = {
     "cache-control": "no-cache",
@@ -106,7 +108,7 @@ class Front:
             return bytes(body)
         # parity: bodies are JSON whatever their type says; curl's default says they are forms.
         MutableHeaders(scope=scope)["content-type"] = JSON
-        return _checked(bytes(body))
+        return bytes(body) if scope["path"].startswith(DOCUMENTS) else _checked(bytes(body))
 
 
 def _has_body(scope: Scope) -> bool:
@@ -127,20 +129,29 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
 
 
 def _checked(body: bytes) -> bytes:
-    """The body, if it is JSON. parity: nothing at all and null stand for an empty object, and only objects will do."""
-    if body.strip() in (b"", b"null", b"undefined"):
+    """The body, if it is an object in JSON."""
+    if says_nothing(body):
         return b"{}"
     try:
-        value = orjson.loads(body)
+        check_object(orjson.loads(body))
     except orjson.JSONDecodeError:
         raise bad_request("not_json") from None
+    return body
+
+
+def says_nothing(body: bytes) -> bool:
+    """parity: nothing at all and null stand for an empty object."""
+    return body.strip() in (b"", b"null", b"undefined")
+
+
+def check_object(value: object) -> None:
+    """parity: of all JSON, only objects will do."""
     if isinstance(value, str):
         raise bad_request(
             "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
         )
     if not isinstance(value, dict):
         raise bad_request("not_json")
-    return body
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import regex
 from fastapi.responses import Response, StreamingResponse
 
+from rabbitlike.management.alike import Alike
 from rabbitlike.management.errors import ApiError, bad_request
 from rabbitlike.management.replies import Reply, View, encode
 
@@ -27,7 +30,9 @@ T = TypeVar("T")
 
 #: So long may a message have to wait for a list; shorter would cost more than it brings.
 SLICE_S: Final = 0.00025
-#: Sorted at once; longer lists are sorted in runs of this length, which are then merged.
+#: So many objects are looked at between two looks at the time.
+STRIDE: Final = 16
+#: Sorted at once; longer lists are sorted in runs of about this length.
 RUN: Final = 1000
 DEFAULT_PAGE_SIZE: Final = 100
 MAX_PAGE_SIZE: Final = 500
@@ -120,9 +125,10 @@ async def answer(
     columns = columns_of(request)
     slices = Slices()
     found: list[T] = []
-    for item in items:
+    for count, item in enumerate(items, 1):
         found.append(item)
-        await slices.breathe()
+        if count % STRIDE == 0:
+            await slices.breathe()
     total = len(found)
     if page is not None and page.name:
         found = await _filtered(found, page, name_of or (lambda item: str(show(item).get("name", ""))), slices)
@@ -132,19 +138,19 @@ async def answer(
     filtered = len(found)
     if page is not None:
         found = _cut(found, page)
-    body = _Body(found, show, columns, _frame(page, total, filtered, len(found)))
+    body = _Body(found, _writer(show, columns), _frame(page, total, filtered, len(found)))
     return await body.respond(slices)
 
 
-async def _paced(items: Iterable[T], slices: Slices) -> AsyncIterator[T]:
-    for item in items:
-        yield item
+async def _strides(items: Sequence[T], slices: Slices) -> AsyncIterator[Sequence[T]]:
+    for at in range(0, len(items), STRIDE):
+        yield items[at : at + STRIDE]
         await slices.breathe()
 
 
 async def written(items: Sequence[T], show: Callable[[T], View]) -> Response:
     """These items as they are, in slices."""
-    return await _Body(items, show, None, (b"[", b"]")).respond(Slices())
+    return await _Body(items, _writer(show, None), (b"[", b"]")).respond(Slices())
 
 
 def one(request: Request, view: View, status: int = 200) -> Response:
@@ -212,7 +218,7 @@ def _pick(value: object, columns: Columns | None) -> object:
 
 async def _filtered(found: list[T], page: Page, name_of: Callable[[T], str], slices: Slices) -> list[T]:
     matches = _expression(page.name) if page.is_regex else _substring(page.name)
-    return [item async for item in _paced(found, slices) if matches(name_of(item))]
+    return [item async for stride in _strides(found, slices) for item in stride if matches(name_of(item))]
 
 
 def _substring(text: str) -> Callable[[str], bool]:
@@ -254,15 +260,20 @@ async def _ordered(
     wanted = field.split(".")
     keys: list[str] = []
     asked: list[SortKey] = []
-    async for item in _paced(found, slices):
-        view = show(item) if field or key_of is None else {}
-        keys.append("\0".join(key_of(item) if key_of is not None else [_text_at(view, path) for path in paths]))
-        if field:
-            asked.append(_sort_key(view, wanted))
+    async for stride in _strides(found, slices):
+        for item in stride:
+            view = show(item) if field or key_of is None else {}
+            keys.append("\0".join(key_of(item) if key_of is not None else [_text_at(view, path) for path in paths]))
+            if field:
+                asked.append(_sort_key(view, wanted))
     places = await _sorted(list(range(len(found))), keys, slices)
     if field:
         places = await _sorted(places, asked, slices)
-    return [found[at] for at in places]
+    ordered: list[T] = []
+    for at in range(0, len(places), RUN):
+        ordered += [found[place] for place in places[at : at + RUN]]
+        await slices.breathe()
+    return ordered
 
 
 def _value_at(view: View, path: list[str]) -> object:
@@ -293,21 +304,33 @@ def _sort_key(view: View, path: list[str]) -> SortKey:
 
 
 async def _sorted(places: list[int], keys: Sequence[object], slices: Slices) -> list[int]:
-    """Runs are sorted one by one, then merged two by two: the longest step is one pass over the list."""
+    """In steps of about RUN: runs are sorted one by one, then cut where the same keys would cut each of them, and what
+    stands between two cuts is all there is of that part of the order."""
     key_at = cast("Callable[[int], Any]", keys.__getitem__)
     runs = [places[at : at + RUN] for at in range(0, len(places), RUN)]
     for run in runs:
         run.sort(key=key_at)
         await slices.breathe()
-    while len(runs) > 1:
-        merged = []
-        for at in range(0, len(runs), 2):
-            both = [each for run in runs[at : at + 2] for each in run]
-            both.sort(key=key_at)  # two runs in order: one pass
-            merged.append(both)
-            await slices.breathe()
-        runs = merged
-    return runs[0] if runs else []
+    if len(runs) < 2:
+        return runs[0] if runs else []
+    # As many of each run as there are runs, evenly: between every so many of them stands about one run's worth.
+    samples = sorted(key_at(run[at]) for run in runs for at in range(0, len(run), max(1, len(run) // len(runs))))
+    starts = [0] * len(runs)
+    whole: list[int] = []
+    for cut in dict.fromkeys(samples[len(runs) :: len(runs)]):
+        ends = [bisect_left(run, cut, key=key_at) for run in runs]
+        whole += sorted(_between(runs, starts, ends), key=key_at)
+        await slices.breathe()
+        # However many have that very key, they are in order: that of runs, in which they stood.
+        starts = [bisect_right(run, cut, key=key_at) for run in runs]
+        whole += _between(runs, ends, starts)
+        await slices.breathe()
+    whole += sorted(_between(runs, starts, [len(run) for run in runs]), key=key_at)
+    return whole
+
+
+def _between(runs: list[list[int]], starts: list[int], ends: list[int]) -> list[int]:
+    return [place for run, start, end in zip(runs, starts, ends, strict=True) for place in run[start:end]]
 
 
 def _cut(found: list[T], page: Page) -> list[T]:
@@ -339,13 +362,19 @@ def _frame(page: Page | None, total: int, filtered: int, count: int) -> tuple[by
 # Writing
 
 
+def _writer(show: Callable[[T], View], columns: Columns | None) -> Callable[[T], bytes]:
+    cut = cast("Callable[[View], object]", itself) if columns is None else partial(_pick, columns=columns)
+    if isinstance(show, Alike):
+        return partial(show.write, cut=cut)
+    return lambda item: encode(cut(show(item)))
+
+
 @dataclass(slots=True)
 class _Body:
     """A list on its way out."""
 
     items: Sequence[object]
-    show: Callable[..., View]
-    columns: Columns | None
+    write: Callable[..., bytes]
     around: tuple[bytes, bytes]
     at: int = 0
 
@@ -369,7 +398,7 @@ class _Body:
         parts = []
         start = self.at
         while self.at < len(self.items):
-            parts.append(encode(_pick(self.show(self.items[self.at]), self.columns)))
+            parts.append(self.write(self.items[self.at]))
             self.at += 1
             if slices.is_over:
                 break

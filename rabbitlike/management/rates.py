@@ -168,13 +168,22 @@ class Rates:
                 if name in view:
                     view[detail] = STILL
             if isinstance(stats, dict):
-                stats.update({f"{name}_details": STILL for name in stats})
+                self.annotate_still(stats)
             return
         reading = self.reading(kind, (key,))
         if isinstance(stats, dict):
             reading.annotate(stats, list(stats), ages.msg_rates)
         for group, names in kind.shown.items():
             reading.annotate(view, names, getattr(ages, group))
+
+    def has_seen(self, key: object) -> bool:
+        """Did anything of an object change, as far back as history goes?"""
+        return key in self._tracks
+
+    @staticmethod
+    def annotate_still(stats: View) -> None:
+        """Add to counts that none of them grows."""
+        stats.update({f"{name}_details": STILL for name in stats})
 
     def reading(self, kind: Kind, keys: Iterable[object]) -> Reading:
         """What is known of all these together."""

@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Iterator
 from typing import Final
 
+# The first answer that is streamed would import it, for 30 ms of the broker's loop.
+import anyio._backends._asyncio  # noqa: F401
 import uvicorn
 from fastapi import FastAPI
 

@@ -6,16 +6,18 @@ view is what it was like at its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from fastapi import Request
 
 from rabbitlike.broker import views
-from rabbitlike.management.ages import ages_in
+from rabbitlike.management.ages import NO_AGES, ages_in
+from rabbitlike.management.alike import Alike
 from rabbitlike.management.context import context_of
 from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, LEVEL, QUEUE, VHOST, Kind
 from rabbitlike.management.queue_stats import stats_of
+from rabbitlike.management.sums import queue_sums
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Client, ClientChannel
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.management.auth import Caller
+    from rabbitlike.management.rates import Rates
 
 View: TypeAlias = dict[str, object]
 
@@ -52,10 +55,11 @@ def without_stats(request: Request) -> bool:
     return request.query_params.get("disable_stats") == "true"
 
 
-def queues(request: Request) -> Callable[[Queue], View]:
+def queues(request: Request) -> Callable[[Queue], Mapping[str, object]]:
     """How a list shows queues."""
     if not without_stats(request):
-        return _with_rates(request, QUEUE, views.queue)
+        full = _with_rates(request, QUEUE, views.queue)
+        return full if ages_in(request) is not NO_AGES else _alike(context_of(request).rates, full)
     names = BASIC + TOTALS if request.query_params.get("enable_queue_totals") == "true" else BASIC
 
     def show(queue: Queue) -> View:
@@ -65,7 +69,22 @@ def queues(request: Request) -> Callable[[Queue], View]:
     return show
 
 
-def queue_in_full(request: Request, queue: Queue) -> View:
+def _alike(rates: Rates, show: Callable[[Queue], View]) -> Alike[Queue]:
+    """The same, quicker for queues that rest."""
+
+    def sort_of(queue: Queue) -> Hashable | None:
+        return None if rates.has_seen(queue) else views.queue_at_rest(queue)
+
+    def own(queue: Queue) -> View:
+        view = views.queue_own(queue)
+        if (stats := view.get("message_stats")) is not None:
+            rates.annotate_still(cast("View", stats))
+        return view
+
+    return Alike(show, sort_of, own)
+
+
+def queue_in_full(request: Request, queue: Queue) -> Mapping[str, object]:
     """How a queue's own page shows it."""
     view = queues(request)(queue)
     if without_stats(request):
@@ -118,8 +137,10 @@ def channels(request: Request) -> Callable[[ClientChannel], View]:
     return _with_rates(request, CHANNEL, lambda channel: channel.view())
 
 
-def vhosts(request: Request) -> Callable[[Vhost], View]:
-    return _with_rates(request, VHOST, views.vhost)
+async def vhosts(request: Request, wanted: list[Vhost]) -> Callable[[Vhost], View]:
+    """How these vhosts are shown, with what is in their queues now."""
+    sums = {vhost: await queue_sums(vhost) for vhost in wanted}
+    return _with_rates(request, VHOST, lambda vhost: views.vhost(vhost, sums[vhost]))
 
 
 def vhosts_of(caller: Caller) -> list[Vhost]:

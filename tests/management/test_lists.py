@@ -162,6 +162,14 @@ async def test_long_lists_are_whole_and_let_others_work() -> None:
     assert turns > 3
 
 
+@pytest.mark.parametrize("count", [0, 1, 999, 1000, 1001, 2000, 7777, 12_345])
+@pytest.mark.parametrize("kinds", [1, 3, 100_000])
+async def test_long_lists_are_sorted_as_short_ones(count: int, kinds: int) -> None:
+    keys = [(at * 7919 + at * at) % kinds for at in range(count)]
+    slices = lists.Slices()
+    assert await lists._sorted(list(range(count)), keys, slices) == sorted(range(count), key=keys.__getitem__)
+
+
 async def test_names_that_are_not_utf8_are_shown() -> None:
     api = listing([{"name": b"a\xff".decode("utf-8", "surrogateescape"), "vhost": "/", "big": 1 << 70}])
     assert (await api.get("/")).json() == [{"name": "a�", "vhost": "/", "big": float(1 << 70)}]

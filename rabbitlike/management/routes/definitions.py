@@ -15,8 +15,9 @@ from starlette.formparsers import MultiPartException
 from rabbitlike.broker import definitions, exports
 from rabbitlike.broker.entries import DefinitionsError
 from rabbitlike.management.auth import Administrator, Caller
+from rabbitlike.management.documents import parsed
 from rabbitlike.management.errors import ApiError, bad_request, not_found
-from rabbitlike.management.front import MULTIPART
+from rabbitlike.management.front import MULTIPART, check_object, says_nothing
 from rabbitlike.management.lists import Slices
 from rabbitlike.management.replies import encode
 from rabbitlike.management.routes.policies import applied
@@ -132,21 +133,32 @@ async def _taken(broker: Broker, steps: Iterator[tuple[str, int, int]]) -> None:
 async def _document(request: Request) -> tuple[Json, str]:
     """What is to be imported, and where the caller's browser wants to be sent."""
     if not request.headers.get("content-type", "").startswith(MULTIPART):
-        return _parsed(await request.body()), ""
+        return await _object(await request.body()), ""
     try:
         async with request.form(max_files=1, max_fields=10) as form:
             file, redirect = form.get("file"), form.get("redirect")
             body = await file.read() if isinstance(file, UploadFile) else str(file or "-").encode()
     except MultiPartException as problem:
         raise bad_request(problem.message) from None
-    return _parsed(body), redirect if isinstance(redirect, str) and _PLACE.fullmatch(redirect) else ""
+    return await _parsed(body), redirect if isinstance(redirect, str) and _PLACE.fullmatch(redirect) else ""
 
 
-def _parsed(body: bytes) -> Json:
+async def _object(body: bytes) -> Json:
+    if says_nothing(body):
+        return {}
+    try:
+        document = await parsed(body)
+    except orjson.JSONDecodeError:
+        raise bad_request("not_json") from None
+    check_object(document)
+    return document
+
+
+async def _parsed(body: bytes) -> Json:
+    """What a file says; it may begin as some editors let files begin."""
     if not body.strip():
         return {}
     try:
-        document: Json = orjson.loads(body.removeprefix(b"\xef\xbb\xbf"))
+        return await parsed(body.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError:
         raise ApiError(400, "bad_request", "failed_to_parse_json") from None
-    return document

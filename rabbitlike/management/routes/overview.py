@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from rabbitlike.management.history import RETENTION
 from rabbitlike.management.kinds import CHURN, CHURNED, DISK, IN, MESSAGES, OUT, VHOST
 from rabbitlike.management.listeners import context_views, listener_views
 from rabbitlike.management.routing import Router
+from rabbitlike.management.sums import queue_sums
 from rabbitlike.management.turns import stored, turn
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ router = Router()
 
 #: parity: there is no Erlang here; tools take the text apart, so it is one of a release that fits the version.
 ERLANG: Final = "26.2.5"
-#: Queues looked at between two breaths.
-STRIDE: Final = 2000
 
 #: What is kept for how long, in seconds, as tools offer it: parity, rounded down from what is really kept.
 RETAINED: Final = {
@@ -72,12 +70,17 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
     reading.annotate(stats, list(stats), ages.msg_rates)
     churn: View = {name: getattr(broker.churn, ours) for name, ours in CHURNED.items()}
     here.rates.annotate(CHURN, CHURN, churn, ages)
-    totals = await queue_totals(vhosts)
+    sums = [await queue_sums(vhost) for vhost in vhosts]
+    ready, unacked = sum(each.ready for each in sums), sum(each.unacked for each in sums)
+    totals: View = {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
     reading.annotate(totals, MESSAGES, ages.lengths)
     view["message_stats"] = stats
     view["churn_rates"] = churn
     view["queue_totals"] = totals
-    view["object_totals"] = _object_totals(here, caller.user.name, vhosts, is_monitor=is_monitor)
+    objects = _object_totals(here, caller.user.name, vhosts, is_monitor=is_monitor)
+    if is_monitor:
+        objects["consumers"] = sum(each.consumers for each in sums)
+    view["object_totals"] = objects
     view["statistics_db_event_queue"] = 0
     if is_monitor:
         view["node"] = here.node
@@ -95,18 +98,6 @@ def _message_stats(vhosts: Iterable[Vhost]) -> View:
     return dict(stats)
 
 
-async def queue_totals(vhosts: Iterable[Vhost]) -> View:
-    """All messages of all queues, counted with a breath now and then."""
-    ready = unacked = 0
-    for vhost in vhosts:
-        for count, queue in enumerate(list(vhost.queues.values()), 1):
-            ready += queue.ready.count
-            unacked += queue.unacked_count
-            if count % STRIDE == 0:
-                await asyncio.sleep(0)
-    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
-
-
 def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_monitor: bool) -> View:
     """parity: whoever is no monitor sees their own connections alone, and no consumers."""
     clients = [
@@ -114,15 +105,12 @@ def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_monitor:
         for client in here.broker.connections
         if client.is_open and (is_monitor or (client.user is not None and client.user.name == user))
     ]
-    totals: View = {
+    return {
         "channels": sum(sum(1 for _ in client.open_channels()) for client in clients),
         "connections": len(clients),
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
     }
-    if is_monitor:
-        totals["consumers"] = sum(len(queue.consumers.all) for vhost in vhosts for queue in vhost.queues.values())
-    return totals
 
 
 class ClusterName(BaseModel):

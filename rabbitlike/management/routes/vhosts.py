@@ -62,12 +62,13 @@ def _name_of(vhost: Vhost) -> str:
 @router.get("/vhosts", response_model=None)
 async def read_all(request: Request, caller: Member) -> Response:
     found = [vhost for vhost in caller.context.broker.vhosts.values() if caller.may_see(vhost.name)]
-    return await lists.answer(request, found, shown.vhosts(request), order=("name",), name_of=_name_of)
+    return await lists.answer(request, found, await shown.vhosts(request, found), order=("name",), name_of=_name_of)
 
 
 @router.get("/vhosts/{vhost:name}", response_model=None)
 async def read(request: Request, caller: Administrator, vhost: str) -> Response:
-    return lists.one(request, shown.vhosts(request)(find(caller, vhost)))
+    found = find(caller, vhost)
+    return lists.one(request, (await shown.vhosts(request, [found]))(found))
 
 
 @router.put("/vhosts/{vhost:name}", status_code=201, responses={204: {}}, response_model=None)
