@@ -35,6 +35,7 @@ HOT = (
     "rabbitlike.protocol.frames",
     "rabbitlike.protocol.content",
     "rabbitlike.protocol.properties",
+    "rabbitlike.storage.encodings",
     "rabbitlike.broker.counters",
     "rabbitlike.broker.message",
     "rabbitlike.broker.ports",

@@ -9,16 +9,18 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from queue import Full, Queue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rabbitlike.storage.columns import Codes, Column, Numbers
+from rabbitlike.storage.parquet import Parquet, Schema
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,8 +31,9 @@ FOLDER: Final = "events"
 UNFINISHED: Final = ".tmp-"
 #: Lots of rows that may wait to be written.
 WAITING: Final = 4
+#: Files that are written before the old ones are looked for again.
+FORGET_EVERY: Final = 16
 
-Schema = Sequence[tuple[str, str, bool]]
 #: Makes the columns, on the thread that writes them.
 Make = Callable[[], Mapping[str, Column]]
 
@@ -66,6 +69,7 @@ class EventFiles:
         self._max_bytes = max_bytes
         self._waiting: Queue[Lot | None] = Queue(WAITING)
         self._thread: Thread | None = None
+        self._parquet: Parquet | None = None
         #: Files written, and the last of them.
         self.written = 0
         self.last: Path | None = None
@@ -94,7 +98,8 @@ class EventFiles:
         while (lot := self._waiting.get()) is not None:
             try:
                 self.write(lot)
-                self.forget(lot.at_ms)
+                if self.written % FORGET_EVERY == 1:  # it looks at all files there are
+                    self.forget(lot.at_ms)
             except Exception:  # a full disk, most likely: the broker goes on without its log
                 log.exception("events could not be written")
             finally:
@@ -111,17 +116,11 @@ class EventFiles:
         if arrow is None:
             _write_json(unfinished, columns, self._schema)
         else:
-            table = as_table(arrow, columns, self._schema)
-            growing = ("seq", "ts", "msg_seq")
-            arrow.parquet.write_table(
-                table,
-                unfinished,
-                compression="zstd",
-                use_dictionary=[name for name in columns if name not in (*growing, "message_id", "redelivered")],
-                column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-                write_statistics=["seq", "ts"],
-                store_schema=False,
-            )
+            if self._parquet is None:
+                zstd = arrow.Codec("zstd", compression_level=1)
+                self._parquet = Parquet(self._schema, partial(zstd.compress, asbytes=True))
+            with unfinished.open("wb") as file:
+                file.writelines(self._parquet.file(columns, _count(columns)))
         _make_durable(unfinished)
         finished = folder / name
         unfinished.rename(finished)
@@ -156,68 +155,8 @@ class EventFiles:
             path.unlink(missing_ok=True)
 
 
-def as_table(arrow: Any, columns: Mapping[str, Column], schema: Schema) -> Any:
-    """The columns as a pyarrow table; numbers are not copied, and nothing is done row by row."""
-    kinds = {
-        "bigint": arrow.int64(),
-        "int": arrow.int32(),
-        "boolean": arrow.bool_(),
-        "string": arrow.string(),
-        "timestamp": arrow.timestamp("us", tz="UTC"),
-    }
-    count = next(len(column.values) for column in columns.values() if isinstance(column, Numbers))
-    fields, arrays = [], []
-    for name, kind, nullable in schema:
-        found = _array(arrow, columns[name], count)
-        if kind != "string" and found.type != kinds[kind]:
-            found = found.cast(kinds[kind])
-        arrays.append(found)
-        fields.append(arrow.field(name, found.type, nullable))
-    return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
-
-
-_WIDTHS: Final = {"q": "int64", "i": "int32", "b": "int8"}
-
-
-def _numbers(arrow: Any, values: memoryview | range) -> Any:
-    if not isinstance(values, memoryview):
-        # Numbers in a row, without making each of them an object.
-        ones = arrow.nulls(len(values), arrow.int64()).fill_null(1)
-        return arrow.compute.cumulative_sum(ones, start=values[0] - 1)
-    kind = getattr(arrow, _WIDTHS[values.format])()
-    return arrow.Array.from_buffers(kind, len(values), [None, arrow.py_buffer(values)])
-
-
-def _array(arrow: Any, column: Column, count: int) -> Any:
-    compute = arrow.compute
-    if isinstance(column, Numbers):
-        found = _numbers(arrow, column.values)
-        if column.none_below is not None:
-            found = compute.if_else(compute.less(found, column.none_below), None, found)
-        return found if column.scale == 1 else compute.multiply(found, column.scale)
-    if isinstance(column, Codes):
-        return _dictionary(arrow, column, count)
-    if not column.octets:
-        return arrow.nulls(count, arrow.string())
-    ends = arrow.concat_arrays([arrow.array([0], arrow.int32()), _numbers(arrow, column.ends)])
-    octets = arrow.py_buffer(bytes(column.octets))
-    found = arrow.Array.from_buffers(arrow.binary(), count, [None, ends.buffers()[1], octets])
-    found = compute.if_else(compute.equal(compute.binary_length(found), 0), None, found)
-    try:
-        return found.cast(arrow.string())
-    except arrow.ArrowInvalid:  # ids are octets to AMQP
-        return arrow.array([None if each is None else each.decode("utf-8", "replace") for each in found.to_pylist()])
-
-
-def _dictionary(arrow: Any, column: Codes, count: int) -> Any:
-    """Words stay numbers until they are read. A missing one can only be the first."""
-    if column.codes is None and column.words[0] is None:
-        return arrow.nulls(count, arrow.string())
-    codes = _numbers(arrow, memoryview(bytes(count)).cast("b") if column.codes is None else column.codes)
-    if column.words[0] is None:
-        codes = arrow.compute.if_else(arrow.compute.equal(codes, 0), None, codes)
-    words = arrow.array([word or "" for word in column.words], arrow.string())
-    return arrow.DictionaryArray.from_arrays(codes, words)
+def _count(columns: Mapping[str, Column]) -> int:
+    return next(len(column.values) for column in columns.values() if isinstance(column, Numbers))
 
 
 def values(column: Column, count: int) -> Iterator[object]:
@@ -236,8 +175,9 @@ def values(column: Column, count: int) -> Iterator[object]:
 
 
 def _write_json(path: Path, columns: Mapping[str, Column], schema: Schema) -> None:
-    count = next(len(column.values) for column in columns.values() if isinstance(column, Numbers))
     import gzip
+
+    count = _count(columns)
 
     kinds = {name: kind for name, kind, _ in schema}
     with gzip.open(path, "wt", encoding="utf-8", compresslevel=3) as file:

@@ -42,7 +42,8 @@ def test_read_back_with_pyarrow(tmp_path: Path) -> None:
     path = make_files(tmp_path).write(lot)
     assert path == tmp_path / "date=2023-11-14" / "hour=22" / f"ev-rabbit@host_1-{lot.first_seq}.parquet"
     file = parquet.ParquetFile(path)
-    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+    chunks = [file.metadata.row_group(0).column(number) for number in range(len(SCHEMA))]
+    assert {chunk.compression for chunk in chunks} == {"UNCOMPRESSED"}, "there is nothing to gain with a few rows"
     assert file.metadata.row_group(0).column(1).statistics.max is not None
     table = file.read()
     kinds = {
