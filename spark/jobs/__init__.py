@@ -1,0 +1,1 @@
+"""Jobs over the broker's event log: what queues, priorities and consumers went through, told in tables and charts."""

@@ -1,0 +1,98 @@
+"""Windows unlike those before them: robust z-scores of a few signals of each queue.
+
+A value is held against the median of the windows before it, in units of their median deviation from it (MAD): one bad
+window does not hide the next, as it would in a mean. Deviations below a signal's `least` are noise.
+"""
+
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+
+class Signal(NamedTuple):
+    """Something to watch: a column of metrics by queue."""
+
+    name: str
+    column: str
+    #: 1: more is bad; -1: less is.
+    direction: int
+    #: Deviations count at least this much, however quiet it was.
+    least: float
+    #: Its value where nothing happened; None: there is none.
+    idle: float | None = 0.0
+
+
+SIGNALS: Final = (
+    Signal("backlog_growth", "depth_change", 1, 5.0),
+    Signal("wait_p95", "wait_p95_us", 1, 5_000.0, idle=None),
+    Signal("redelivery_rate", "redelivery_rate", 1, 0.01),
+    Signal("dead_letter_rate", "dead_letter_rate", 1, 0.01),
+    Signal("throughput_drop", "delivered_per_s", -1, 0.5),
+)
+#: Windows that a window is held against, and the fewest that allow to judge.
+TRAILING: Final = 60
+FEWEST: Final = 10
+#: Deviations also count at least this part of the median.
+QUIET: Final = 0.05
+#: z-scores from which it is a warning, and critical. 0.6745 makes a MAD a standard deviation, were all normal.
+WARNING: Final = 3.5
+CRITICAL: Final = 10.0
+_NORMAL: Final = 0.6745
+
+
+def anomalies(by_queue: DataFrame, window_us: int, trailing: int = TRAILING, fewest: int = FEWEST) -> DataFrame:
+    """The windows of queues that stand out, with the signal that does. `by_queue` are metrics by PLACE."""
+    series = Window.partitionBy("vhost", "queue", "signal").orderBy("window_us").rowsBetween(-trailing, -1)
+    judged = (
+        _signals(by_queue, window_us)
+        .withColumn("history", f.collect_list("value").over(series))
+        .where(f.col("value").isNotNull() & (f.size("history") >= fewest))
+        .withColumn("median", _median(f.col("history")))
+        .withColumn("mad", _median(_deviations(f.col("history"), f.col("median"))))
+        .withColumn("unit", f.greatest(f.col("mad"), f.col("least"), f.abs(f.col("median")) * QUIET))
+        .withColumn("score", f.lit(_NORMAL) * (f.col("value") - f.col("median")) * f.col("direction") / f.col("unit"))
+    )
+    severity = f.when(f.col("score") >= CRITICAL, "critical").when(f.col("score") >= WARNING, "warning")
+    return (
+        judged.withColumn("severity", severity)
+        .where("severity IS NOT NULL")
+        .select("window_us", "vhost", "queue", "signal", "value", "median", "mad", "score", "severity")
+    )
+
+
+def _signals(by_queue: DataFrame, window_us: int) -> DataFrame:
+    """One row for each signal and window of a queue, from its first window to the last of all."""
+    queues = by_queue.where("queue != ''")
+    last = queues.agg(f.max("window_us").alias("last"))
+    windows = f.explode(f.sequence("first", "last", f.lit(window_us).cast("bigint"))).alias("window_us")
+    grid = (
+        queues.groupBy("vhost", "queue")
+        .agg(f.min("window_us").alias("first"))
+        .crossJoin(f.broadcast(last))
+        .select("vhost", "queue", windows)
+    )
+    full = grid.join(queues, ["window_us", "vhost", "queue"], "left")
+    return full.select("window_us", "vhost", "queue", f.inline(f.array(*(_entry(signal) for signal in SIGNALS))))
+
+
+def _entry(signal: Signal) -> Column:
+    value = f.col(signal.column).cast("double")
+    return f.struct(
+        f.lit(signal.name).alias("signal"),
+        (value if signal.idle is None else f.coalesce(value, f.lit(signal.idle))).alias("value"),
+        f.lit(signal.direction).alias("direction"),
+        f.lit(signal.least).alias("least"),
+    )
+
+
+def _deviations(values: Column, middle: Column) -> Column:
+    # Not a function that holds the middle: Spark would work that out again for each value.
+    return f.zip_with(values, f.array_repeat(middle, f.size(values)), lambda value, of: f.abs(value - of))
+
+
+def _median(values: Column) -> Column:
+    ordered, size = f.array_sort(values), f.size(values)
+    low, high = f.floor((size + 1) / 2).cast("int"), f.floor((size + 2) / 2).cast("int")
+    # Asked first, as a filter behind which this stands may be moved.
+    return f.when(size > 0, (f.element_at(ordered, low) + f.element_at(ordered, high)) / 2)

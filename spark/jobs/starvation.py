@@ -1,0 +1,75 @@
+"""Priorities that get nothing while higher ones do.
+
+A priority is hungry in a window when less than half of what waited for a consumer was delivered, and a higher one of
+the same queue fared better. Hungry for `patience` windows in a row it starves.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from rabbitlike.spark.jobs.partials import PLACE
+
+#: What `starvation` is made of: metrics by these.
+KEYS: Final = (*PLACE, "priority")
+#: Less than this part of the waiting messages delivered: hungry.
+ENOUGH: Final = 0.5
+#: Windows in a row after which hunger is starvation.
+PATIENCE: Final = 3
+
+
+def starvation(by_priority: DataFrame, window_us: int, patience: int = PATIENCE) -> DataFrame:
+    """For queues with more than one priority: how each fared in each window, also in those in which nothing happened
+    to it. `by_priority` are metrics by KEYS."""
+    lane, moment = Window.partitionBy("vhost", "queue", "priority"), Window.partitionBy(*PLACE)
+    before = lane.orderBy("window_us").rowsBetween(Window.unboundedPreceding, -1)
+    higher = moment.orderBy(f.desc("priority")).rowsBetween(Window.unboundedPreceding, -1)
+    # What was ready: a redelivery takes back what a requeue gave, so first deliveries alone make it less.
+    entered = f.col("enqueued") - f.col("served") - f.col("left")
+    shares = (
+        _dense(by_priority, window_us)
+        .withColumn("backlog", f.greatest(f.coalesce(f.sum(entered).over(before), f.lit(0)), f.lit(0)))
+        .withColumn("waiting", f.col("enqueued") + f.col("backlog"))
+        .withColumn("share", f.when(f.col("waiting") > 0, f.least(f.col("served") / f.col("waiting"), f.lit(1.0))))
+        .withColumn("higher_share", f.max("share").over(higher))
+        .withColumn("higher_served", f.coalesce(f.sum("served").over(higher), f.lit(0)))
+        .withColumn("highest_wait_p99_us", f.first("wait_p99_us", ignorenulls=True).over(higher))
+        .withColumn(
+            "is_hungry",
+            f.coalesce(
+                (f.col("share") < ENOUGH) & (f.col("higher_served") > 0) & (f.col("higher_share") > f.col("share")),
+                f.lit(False),
+            ),
+        )
+    )
+    # Windows in a row: how many since the last that was not hungry.
+    so_far = lane.orderBy("window_us").rowsBetween(Window.unboundedPreceding, 0)
+    fed = f.coalesce(f.max(f.when(~f.col("is_hungry"), f.col("at"))).over(so_far), f.lit(-1))
+    return (
+        shares.withColumn("at", f.row_number().over(lane.orderBy("window_us")) - 1)
+        .withColumn("hungry_windows", (f.col("at") - fed).cast("int"))
+        .withColumn("is_starving", f.col("hungry_windows") >= patience)
+        .drop("at", "left")
+    )
+
+
+def _dense(by_priority: DataFrame, window_us: int) -> DataFrame:
+    """A row for each window from the first of a priority to the last of its queue."""
+    lanes = by_priority.where("queue != ''").groupBy("vhost", "queue", "priority").agg(f.min("window_us").alias("first"))
+    ends = by_priority.groupBy("vhost", "queue").agg(
+        f.max("window_us").alias("last"), f.count_distinct("priority").alias("priorities")
+    )
+    windows = f.explode(f.sequence("first", "last", f.lit(window_us).cast("bigint"))).alias("window_us")
+    grid = (
+        lanes.join(ends.where("priorities > 1"), ["vhost", "queue"]).select("vhost", "queue", "priority", windows)
+    )
+    told = by_priority.select(
+        *KEYS,
+        "enqueued",
+        (f.col("delivered") - f.col("redelivered")).alias("served"),
+        (f.coalesce(f.col("expiries")["expired"], f.lit(0)) + f.col("overflowed")).alias("left"),
+        "wait_p99_us",
+        "wait_max_us",
+    )
+    return grid.join(told, list(KEYS), "left").fillna(0, ["enqueued", "served", "left"])
