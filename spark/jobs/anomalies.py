@@ -64,7 +64,7 @@ def anomalies(by_queue: DataFrame, window_us: int, trailing: int = TRAILING, few
 def _signals(by_queue: DataFrame, window_us: int) -> DataFrame:
     """One row for each signal and window of a queue, from its first window to the last of all."""
     queues = by_queue.where("queue != ''")
-    last = queues.agg(f.max("window_us").alias("last"))
+    last = by_queue.agg(f.max("window_us").alias("last"))
     windows = f.explode(f.sequence("first", "last", f.lit(window_us).cast("bigint"))).alias("window_us")
     grid = (
         queues.groupBy("vhost", "queue")

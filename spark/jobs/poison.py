@@ -12,7 +12,7 @@ _WITHOUT_WINDOW: Final = ("vhost", "queue")
 
 
 def poison(suspects: DataFrame, top: int = TOP, *, by_window: bool = False) -> DataFrame:
-    """The worst messages of each queue, over all or in each window: how often they came back, and what became of them."""
+    """The worst messages of each queue, over all or in each window: how often they came back, and what for."""
     keys = PLACE if by_window else _WITHOUT_WINDOW
     messages = suspects.groupBy(*keys, "msg_seq").agg(
         *(f.max(name).alias(name) for name in ("delivery_count", "message_id", "priority", "size")),

@@ -55,15 +55,17 @@ def starvation(by_priority: DataFrame, window_us: int, patience: int = PATIENCE)
 
 
 def _dense(by_priority: DataFrame, window_us: int) -> DataFrame:
-    """A row for each window from the first of a priority to the last of its queue."""
-    lanes = by_priority.where("queue != ''").groupBy("vhost", "queue", "priority").agg(f.min("window_us").alias("first"))
-    ends = by_priority.groupBy("vhost", "queue").agg(
-        f.max("window_us").alias("last"), f.count_distinct("priority").alias("priorities")
+    """A row for each window from the first of a priority to the last of all."""
+    lanes = (
+        by_priority.where("queue != ''")
+        .groupBy("vhost", "queue", "priority")
+        .agg(f.min("window_us").alias("first"))
+        .withColumn("lanes", f.count(f.lit(1)).over(Window.partitionBy("vhost", "queue")))
+        .where("lanes > 1")
     )
+    last = by_priority.agg(f.max("window_us").alias("last"))
     windows = f.explode(f.sequence("first", "last", f.lit(window_us).cast("bigint"))).alias("window_us")
-    grid = (
-        lanes.join(ends.where("priorities > 1"), ["vhost", "queue"]).select("vhost", "queue", "priority", windows)
-    )
+    grid = lanes.crossJoin(f.broadcast(last)).select("vhost", "queue", "priority", windows)
     told = by_priority.select(
         *KEYS,
         "enqueued",

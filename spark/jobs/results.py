@@ -1,0 +1,95 @@
+"""Everything there is to say about some partials: the tables of results, made of each other where they can be."""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from rabbitlike.spark.jobs import anomalies, poison, starvation
+from rabbitlike.spark.jobs.metrics import METRIC, summarise
+from rabbitlike.spark.jobs.partials import PLACE, POISONOUS, Partials
+
+#: The tables that are written.
+TABLES: Final = ("metrics", "queues", "consumers", "starvation", "anomalies", "poison")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How events are judged."""
+
+    window_us: int
+    poisonous: int = POISONOUS
+    top: int = poison.TOP
+    patience: int = starvation.PATIENCE
+    trailing: int = anomalies.TRAILING
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Tables with a row for each window and …"""
+
+    #: … queue, priority and consumer group,
+    metrics: DataFrame
+    #: … queue,
+    queues: DataFrame
+    #: … queue and consumer group, with histograms,
+    groups: DataFrame
+    #: … queue and priority,
+    priorities: DataFrame
+    #: … queue and consumer group: how even its consumers are,
+    consumers: DataFrame
+    #: … queue and priority, also where nothing happened: who goes hungry,
+    starvation: DataFrame
+    #: … queue and signal that stands out,
+    anomalies: DataFrame
+    #: … message that came back again and again.
+    poison: DataFrame
+
+    def keep(self) -> "Results":
+        """The small ones that others are made of stay in memory."""
+        for table in (self.queues, self.priorities):
+            table.persist()
+        return self
+
+    def release(self) -> None:
+        for each in fields(self):
+            getattr(self, each.name).unpersist()
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Over all windows, for those who look back."""
+
+    #: By queue, with histograms.
+    totals: DataFrame
+    #: The worst messages of each queue.
+    poison: DataFrame
+
+
+def overview(partials: Partials, settings: Settings) -> Overview:
+    return Overview(
+        totals=summarise(partials.cells, ("vhost", "queue"), settings.window_us, histograms=True),
+        poison=poison.poison(partials.suspects, settings.top),
+    )
+
+
+def together(cells: DataFrame) -> DataFrame:
+    """Cells of a place in one place: all tables are made of them without moving them again."""
+    return cells.repartition(*PLACE)
+
+
+def results(partials: Partials, settings: Settings) -> Results:
+    """`partials` have each key once."""
+    window_us, cells = settings.window_us, partials.cells
+    queues = summarise(cells, PLACE, window_us)
+    priorities = summarise(cells, starvation.KEYS, window_us)
+    return Results(
+        metrics=summarise(cells, METRIC, window_us),
+        queues=queues,
+        groups=summarise(cells, (*PLACE, "consumer_group"), window_us, histograms=True),
+        priorities=priorities,
+        consumers=poison.skew(partials.consumers),
+        starvation=starvation.starvation(priorities, window_us, settings.patience),
+        anomalies=anomalies.anomalies(queues, window_us, settings.trailing),
+        poison=poison.poison(partials.suspects, settings.top, by_window=True),
+    )

@@ -1,0 +1,76 @@
+"""The Spark that jobs run on: the one of `spark-submit`, or one on this machine."""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.spark.java import require
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: For small tables made of big ones; tasks take files by the handful, as most are small.
+SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.openCostInBytes": "262144",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+#: Without `spark-submit`, which has its own words for these.
+LOCAL: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    # Aggregates of many columns become methods that the JVM would otherwise leave to its interpreter.
+    "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods -XX:+UseParallelGC",
+    "spark.log.level": "ERROR",
+}
+
+
+class NoSpark(Exception):
+    """The text says what to install."""
+
+
+def check() -> None:
+    """NoSpark or NoJava when there is nothing to run on."""
+    if find_spec("pyspark") is None:
+        raise NoSpark("The pipeline runs on Spark, which is not installed: pip install 'rabbitlike[spark]'")
+    require()
+
+
+def start(master: str | None = None) -> "SparkSession":
+    """A session; with `format("amqp")` in it."""
+    check()
+    root = str(Path(__file__).resolve().parents[2])
+    known = os.environ.get("PYTHONPATH", "")
+    os.environ.update(
+        PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable),
+        PYTHONPATH=os.pathsep.join([root, known] if known else [root]),
+        SPARK_LOCAL_IP=os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+    )
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf()
+    if master or not conf.contains("spark.master"):
+        conf.setMaster(master or "local[*]").setAppName("rabbitlike-pipeline")
+        for name, value in LOCAL.items():
+            conf.setIfMissing(name, value)
+    for name, value in SETTINGS.items():
+        conf.setIfMissing(name, value)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    register(session)
+    return session
+
+
+def register(session: "SparkSession") -> None:
+    """What every session needs, ours or not."""
+    from rabbitlike.spark.source import AmqpDataSource
+
+    session.dataSource.register(AmqpDataSource)
+    if session.conf.get("spark.sql.shuffle.partitions", "200") == "200":
+        session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
