@@ -115,7 +115,7 @@ def read_stream(spark: "SparkSession", place: str, files_at_once: int) -> "DataF
         kinds = [".parquet"]
     if len(kinds) > 1 and folder is not None:
         raise NoEvents(
-            f"There are both .parquet and .jsonl.gz files in {folder}, and a stream follows one kind: move the older away."
+            f"There are both .parquet and .jsonl.gz in {folder}: a stream follows one kind, so move the older away."
         )
     return (
         spark.readStream.schema(DDL)
