@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from rabbitlike.spark import options as amqp_options
 from rabbitlike.spark.options import OptionError, Options
+from rabbitlike.spark.reader import AmqpBatchReader, QueueReader, stream_reader
 from rabbitlike.spark.schema import plan_write, read_ddl
 from rabbitlike.spark.wire import Connection
 from rabbitlike.spark.writer import AmqpBatchWriter, AmqpStreamWriter
@@ -31,6 +32,12 @@ class AmqpDataSource(DataSource):
 
     def schema(self) -> str:
         return read_ddl(self.amqp)
+
+    def reader(self, schema: StructType) -> AmqpBatchReader:
+        return AmqpBatchReader(self.amqp)
+
+    def streamReader(self, schema: StructType) -> QueueReader:  # noqa: N802 Spark's name
+        return stream_reader(self.amqp)
 
     def writer(self, schema: StructType, overwrite: bool) -> AmqpBatchWriter:
         writer = AmqpBatchWriter(self.amqp, plan_write(schema, self.amqp))

@@ -1,7 +1,7 @@
 """A blocking AMQP client for one thread: one connection with one channel, on the broker's own codec. No Spark here.
 
-It reads while it writes, so a broker that blocks publishers can say so; whoever waits gives up after `timeout_s`
-without an octet in either direction. Heartbeats are declined by default: a task may sit between two batches of rows for
+It reads while it writes, so a broker that blocks publishers can say so; who waits gives up when nothing has moved in
+either direction for `timeout_s`. Heartbeats are declined by default: a task may sit between two batches of rows for
 minutes. With them a broker notices sooner that a machine is gone, and they are sent while this side waits.
 """
 
@@ -30,6 +30,7 @@ from rabbitlike.protocol.constants import (
     BODY_FRAME,
     FRAME_OVERHEAD,
     HEADER_FRAME,
+    HEARTBEAT_FRAME,
     METHOD_FRAME,
 )
 from rabbitlike.protocol.errors import NAMES, AmqpError
@@ -242,7 +243,6 @@ class Connection(FrameReader):
             raise self._lost(str(error)) from error
         if count == 0:
             raise self._lost("the broker closed it")
-        self._moved_at = time.monotonic()
         self._end += count
         self.feed(self._data, self._end)
         if self.at == self._end:
@@ -268,6 +268,8 @@ class Connection(FrameReader):
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
         """Every frame comes here: to the reader of frames, which is the broker's, a client's channels are strange."""
+        if kind != HEARTBEAT_FRAME:  # a broker that blocks publishers sends heartbeats all the same
+            self._moved_at = time.monotonic()
         if kind == METHOD_FRAME:
             self._hear(number, payload)
         elif kind == HEADER_FRAME:
@@ -431,11 +433,18 @@ class Connection(FrameReader):
         consume = methods.make(commands.Basic.Consume, queue=queue, exclusive=exclusive)
         self.call(consume, commands.Basic.ConsumeOk)
 
-    def take(self, count: int, wait_s: float) -> list[Delivery]:
-        """Up to `count` messages that were delivered; fewer when none arrives for `wait_s`."""
+    def take(self, count: int, wait_s: float, size_max: int | None = None) -> list[Delivery]:
+        """Up to `count` messages that were delivered, of `size_max` octets; fewer when none arrives for `wait_s`."""
         while len(self._deliveries) < count and self.read(wait_s):
             pass
-        return [self._deliveries.popleft() for _ in range(min(count, len(self._deliveries)))]
+        taken: list[Delivery] = []
+        size = 0
+        while self._deliveries and len(taken) < count:
+            size += len(self._deliveries[0].body)
+            if size_max is not None and size > size_max and taken:
+                break
+            taken.append(self._deliveries.popleft())
+        return taken
 
     def get(self, queue: str, count: int, *, no_ack: bool = False) -> list[Delivery]:
         """Up to `count` messages; fewer mean that the queue had no more. Asks for many before it hears of the first."""

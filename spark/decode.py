@@ -1,0 +1,133 @@
+"""Messages to rows: deliveries become an Arrow batch with the columns of `schema.READ_COLUMNS`."""
+
+import base64
+import datetime
+import decimal
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.tables import Table, Value
+from rabbitlike.spark.schema import HEADER_COLUMNS, READ_COLUMNS
+from rabbitlike.spark.wire import Delivery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Columns that are properties of the same name.
+_PROPERTIES: Final = (
+    "message_id", "correlation_id", "content_type", "content_encoding", "type", "app_id", "user_id", "reply_to",
+    "expiration",
+)  # fmt: skip
+#: AMQP's timestamps are seconds. Some publishers send milliseconds: no message is from after the year 5138.
+_SECONDS_MAX: Final = 100_000_000_000
+_MICROSECONDS_MAX: Final = 253_402_300_800_000_000
+
+Row = dict[str, object]
+
+
+def arrow_schema(*, include_headers: bool) -> "pa.Schema":
+    """The types of the columns, as Spark expects them of Arrow."""
+    import pyarrow as pa
+
+    kinds = {
+        "binary": pa.binary(),
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "map<string,string>": pa.map_(pa.string(), pa.string()),
+    }
+    return pa.schema(
+        [(name, kinds[kind]) for name, kind in READ_COLUMNS.items() if include_headers or name not in HEADER_COLUMNS]
+    )
+
+
+def to_batch(
+    deliveries: Sequence[Delivery], queue: str, *, include_headers: bool, first_offset: int | None = None
+) -> "pa.RecordBatch":
+    """`first_offset` is the place of the first one where they are numbered."""
+    import pyarrow as pa
+
+    schema = arrow_schema(include_headers=include_headers)
+    count = len(deliveries)
+    described = _describe(deliveries, include_headers=include_headers)
+    columns: dict[str, Sequence[object]] = {
+        "body": [delivery.body for delivery in deliveries],
+        "exchange": [_text(delivery.exchange) for delivery in deliveries],
+        "routing_key": [_text(delivery.routing_key) for delivery in deliveries],
+        "queue": [queue] * count,
+        "offset": [None] * count if first_offset is None else range(first_offset, first_offset + count),
+        "redelivered": [delivery.redelivered for delivery in deliveries],
+    }
+    for name in schema.names[len(columns) :]:
+        columns[name] = [row[name] for row in described]
+    arrays = [pa.array(columns[field.name], type=field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _describe(deliveries: Sequence[Delivery], *, include_headers: bool) -> list[Row]:
+    """What the properties say. Messages with the same ones in a row are read once."""
+    rows: list[Row] = []
+    last = b""
+    row: Row = {}
+    for delivery in deliveries:
+        if delivery.properties != last:
+            last = delivery.properties
+            row = _read(Properties(last), include_headers=include_headers)
+        rows.append(row)
+    return rows
+
+
+def _read(properties: Properties, *, include_headers: bool) -> Row:
+    row: Row = {name: _text(getattr(properties, name)) for name in _PROPERTIES}
+    row["timestamp"] = _microseconds(properties.timestamp)
+    row["priority"] = properties.priority if properties.priority >= 0 else None
+    row["delivery_mode"] = properties.delivery_mode
+    if include_headers:
+        headers = properties.headers
+        row["headers"] = None if headers is None else [(_text(key), _shown(value)) for key, value in headers.items()]
+        row["headers_json"] = None if headers is None else _json(headers)
+    return row
+
+
+def _text(value: str | None) -> str | None:
+    """Names are octets to a broker; columns are text."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _microseconds(value: int | None) -> int | None:
+    if value is None:
+        return None
+    microseconds = value * 1000 if value > _SECONDS_MAX else value * 1_000_000
+    return microseconds if microseconds < _MICROSECONDS_MAX else None
+
+
+def _shown(value: Value) -> str | None:
+    """A header as text: strings and numbers as they are, the rest as JSON."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return _json(value)
+
+
+def _json(value: Value) -> str:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+    return _text(text) or ""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, datetime.datetime | Table):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

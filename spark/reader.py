@@ -1,0 +1,326 @@
+"""Queues to DataFrames. A classic queue forgets what is acknowledged, and Spark may ask for an epoch again: when to
+acknowledge is the whole question, and `ackMode` the answer (docs/spark.md).
+
+Delivery tags belong to a channel, so the driver's side consumes and rows travel within the partitions. Spark makes
+readers several times, most only to pickle them: nothing is opened before the first question.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from rabbitlike.spark.decode import to_batch
+from rabbitlike.spark.options import OptionError, Options
+from rabbitlike.spark.spool import Spool, SpoolError, drop_repeated, identify
+from rabbitlike.spark.wire import Connection, Delivery, Lost
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows of a batch handed to Spark at once.
+BATCH_ROWS: Final = 10000
+#: How long `availableNow` waits for messages that the broker says are there.
+PATIENCE_S: Final = 10.0
+PREFETCH_MAX: Final = 65535
+
+Offset = dict[str, int | str]
+
+
+class QueueShare(InputPartition):
+    """As many messages as one task is to take from the queue."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+class Rows(InputPartition):
+    """Rows themselves, as an Arrow stream."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(None)
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"Rows({len(self.data)} octets)"
+
+
+def queue_of(options: Options) -> str:
+    """The queue to read; OptionError when it cannot be read."""
+    if options.queue_type == "stream":
+        raise OptionError("queueType=stream: stream queues are not there yet; classic queues can be read")
+    if not options.queue:
+        raise OptionError("option queue is missing: which queue is to be read?")
+    return options.queue
+
+
+class AmqpBatchReader(DataSourceReader):
+    """`spark.read.format("amqp")`: what is in the queue now, taken out of it or only looked at."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._queue = queue_of(options)
+        if options.destructive == options.browse:
+            raise OptionError(
+                "a batch read takes messages out of the queue, and Spark may read twice: say destructive=true and "
+                "persist or write the rows first thing, or say browse=true to look at them and give them back"
+            )
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with Connection(self._options.address, timeout_s=self._options.timeout_s) as connection:
+            count = connection.declare_queue(self._queue, passive=True).message_count
+        # Who only looks gives messages back: a second task could see them again.
+        tasks = 1 if self._options.browse else self._options.num_partitions
+        return [QueueShare(count * (task + 1) // tasks - count * task // tasks) for task in range(tasks)]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        assert isinstance(partition, QueueShare)
+        left = partition.count
+        tag = 0
+        connection = Connection(self._options.address, timeout_s=self._options.timeout_s)
+        try:
+            while left > 0 and (taken := connection.get(self._queue, min(left, BATCH_ROWS))):
+                left -= len(taken)
+                tag = taken[-1].tag
+                yield to_batch(taken, self._queue, include_headers=self._options.include_headers)
+            if tag and self._options.destructive:
+                connection.ack(tag)
+            connection.close()
+        finally:
+            connection.abandon()
+
+
+class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What the ways to read a queue as a stream have in common."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._queue = queue_of(options)
+        self._link: Connection | None = None
+        #: How many messages `availableNow` is still to read; None without an end.
+        self._left: int | None = None
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 Spark's name
+        return ReadMaxRows(self._options.max_rows_per_trigger)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
+        with Connection(self._options.address, timeout_s=self._options.timeout_s) as connection:
+            self._left = connection.declare_queue(self._queue, passive=True).message_count
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        assert isinstance(partition, Rows)
+        with pa.ipc.open_stream(partition.data) as reader:
+            yield from reader
+
+    def stop(self) -> None:
+        if self._link is not None:
+            self._link.abandon()
+            self._link = None
+
+    #: How many epochs are under way before the first of them is acknowledged.
+    epochs_held = 1
+
+    @property
+    def _prefetch(self) -> int:
+        wanted = self._options.prefetch_count or self.epochs_held * self._options.max_rows_per_trigger
+        return min(wanted, PREFETCH_MAX)
+
+    def _unacked(self) -> int:
+        """Of what was taken from the consumer."""
+        return 0
+
+    def _connection(self) -> Connection:
+        """The one that consumes."""
+        if self._link is None:
+            link = Connection(self._options.address, timeout_s=self._options.timeout_s)
+            try:
+                link.consume(self._queue, prefetch=self._prefetch)
+                link.select_tx()
+            except BaseException:
+                link.abandon()
+                raise
+            self._link = link
+        return self._link
+
+    def _wanted(self, limit: ReadLimit) -> int:
+        wanted = limit.max_rows if isinstance(limit, ReadMaxRows) else PREFETCH_MAX
+        return wanted if self._left is None else min(wanted, self._left)
+
+    def _took(self, count: int) -> None:
+        if self._left is not None:
+            self._left = self._left - count if count else 0  # none came: others have read them
+
+    def _take(self, connection: Connection, limit: ReadLimit) -> list[Delivery]:
+        """Messages that the consumer was sent, within what one epoch may have."""
+        wanted = min(self._wanted(limit), self._prefetch - self._unacked())
+        if wanted <= 0:
+            return []
+        wait_s = self._options.poll_timeout_ms / 1000 if self._left is None else PATIENCE_S
+        taken = connection.take(wanted, wait_s, self._options.max_bytes_per_trigger)
+        self._took(len(taken))
+        return taken
+
+    def _batch(self, deliveries: Sequence[Delivery], first: int | None) -> "pa.RecordBatch":
+        return to_batch(deliveries, self._queue, include_headers=self._options.include_headers, first_offset=first)
+
+    def _split(self, rows: "pa.Table") -> list[InputPartition]:
+        """Rows in as many partitions as were asked for."""
+        import pyarrow as pa
+
+        parts: list[InputPartition] = []
+        tasks = min(self._options.num_partitions, rows.num_rows)
+        for task in range(tasks):
+            first, end = rows.num_rows * task // tasks, rows.num_rows * (task + 1) // tasks
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_table(rows.slice(first, end - first), max_chunksize=BATCH_ROWS)
+            parts.append(Rows(sink.getvalue().to_pybytes()))
+        return parts
+
+
+class SpooledReader(QueueReader):
+    """`ackMode=spool`: rows are on the driver's disk before the broker forgets them, and stay until Spark is done."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        if options.spool_location is None:
+            raise OptionError(
+                "ackMode=spool needs the option spoolLocation: a folder that outlives the query, as its checkpoint does"
+            )
+        self._location = options.spool_location
+        self._opened: Spool | None = None
+
+    @property
+    def _spool(self) -> Spool:
+        if self._opened is None:
+            self._opened = Spool(self._location, self._queue, self._options.timeout_s)
+        return self._opened
+
+    def initialOffset(self) -> Offset:  # noqa: N802 Spark's name
+        return {"position": self._spool.first}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 Spark's name
+        position = int(start["position"])
+        end = self._spool.following(position)
+        if end is not None:
+            return {"position": end}
+        if position < self._spool.end:
+            raise SpoolError(f"the checkpoint is at row {position}, and the spool begins at {self._spool.first}")
+        if position > self._spool.end and self._options.fail_on_data_loss:
+            raise SpoolError(
+                f"the checkpoint is at row {position}, and the spool ends at {self._spool.end}: is it another query's? "
+                "failOnDataLoss=false goes on from there"
+            )
+        return {"position": self._fetch(position, limit)}
+
+    def _fetch(self, position: int, limit: ReadLimit) -> int:
+        """One more segment; where it ends."""
+        connection = self._connection()
+        segment = None
+        try:
+            taken = self._take(connection, limit)
+            if not taken:
+                return position
+            fresh = drop_repeated(taken, self._spool.doubts)
+            if fresh:
+                segment = self._spool.add(position, self._batch(fresh, position), list(map(identify, fresh)))
+            connection.ack(taken[-1].tag)
+            connection.commit_tx()
+        except Lost:
+            # Written or not, the rows are safe here or there.
+            self.stop()
+            if segment is None:
+                return position
+            self._spool.doubt(segment)
+            return segment.end
+        if segment is None:
+            return position
+        self._spool.acknowledged(segment)
+        return segment.end
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        first, stop = int(start["position"]), int(end["position"])
+        return self._split(self._spool.read(first, stop)) if stop > first else []
+
+    def commit(self, end: Offset) -> None:
+        self._spool.forget(int(end["position"]))
+
+
+class UnspooledReader(QueueReader):
+    """`ackMode=commit` and `auto`: rows are in this process alone.
+
+    Places count from the start of the process, whose name is part of each. Of another process's epoch nothing is left:
+    with `commit` its messages are back in the queue and come in an epoch of their own, with `auto` they are lost.
+    """
+
+    #: The next one is fetched before Spark reports this one done: there must be room for both.
+    epochs_held = 2
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._run = uuid4().hex
+        self._end = 0
+        #: Rows not committed yet, with the places they begin and end at, and the delivery tag to acknowledge them by.
+        self._held: list[tuple[int, int, pa.RecordBatch, int]] = []
+
+    def initialOffset(self) -> Offset:  # noqa: N802 Spark's name
+        return {"run": "", "position": 0}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 Spark's name
+        try:
+            taken = self._receive(limit)
+        except Lost:
+            self.stop()
+            self._held = [(first, end, rows, 0) for first, end, rows, _ in self._held]  # tags died with the channel
+            return start
+        if not taken:
+            return start
+        first = self._end
+        self._end += len(taken)
+        self._held.append((first, self._end, self._batch(taken, None), taken[-1].tag))
+        return {"run": self._run, "position": self._end}
+
+    def _unacked(self) -> int:
+        return sum(end - first for first, end, _, tag in self._held if tag)
+
+    def _receive(self, limit: ReadLimit) -> list[Delivery]:
+        if self._options.ack_mode == "commit":
+            return self._take(self._connection(), limit)
+        if self._link is None:
+            self._link = Connection(self._options.address, timeout_s=self._options.timeout_s)
+        wanted = self._wanted(limit)
+        taken = self._link.get(self._queue, wanted, no_ack=True) if wanted > 0 else []
+        self._took(len(taken))
+        return taken
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        import pyarrow as pa
+
+        if end["run"] != self._run:
+            return []
+        first = int(start["position"]) if start["run"] == self._run else 0
+        batches = [rows for begin, stop, rows, _ in self._held if first <= begin and stop <= int(end["position"])]
+        return self._split(pa.Table.from_batches(batches)) if batches else []
+
+    def commit(self, end: Offset) -> None:
+        if end["run"] != self._run:
+            return
+        done = [held for held in self._held if held[1] <= int(end["position"])]
+        self._held = self._held[len(done) :]
+        tag = max((tag for *_, tag in done), default=0)
+        if tag and self._link is not None and self._options.ack_mode == "commit":
+            try:
+                self._link.ack(tag)
+                self._link.commit_tx()
+            except Lost:
+                self.stop()
+
+
+def stream_reader(options: Options) -> QueueReader:
+    """The reader that `ackMode` names."""
+    return SpooledReader(options) if options.ack_mode == "spool" else UnspooledReader(options)

@@ -1,0 +1,82 @@
+"""Options: names in any case, values that are checked, typos that are named."""
+
+import pytest
+
+from rabbitlike.spark import options
+from rabbitlike.spark.address import Address, parse
+from rabbitlike.spark.options import OptionError
+
+
+def test_defaults_are_safe() -> None:
+    parsed = options.parse({})
+    assert (parsed.guarantee, parsed.mandatory, parsed.delivery_mode) == ("at-least-once", True, 2)
+    assert (parsed.ack_mode, parsed.destructive, parsed.browse) == ("spool", False, False)
+    assert parsed.address == Address()
+
+
+def test_case_does_not_matter() -> None:
+    assert options.parse({"MAXinFLIGHT": "5", "routingkey": "k"}).max_in_flight == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("garantee", "guarantee"), ("routing_key", "routingKey"), ("max_inflight", "maxInFlight")]
+)
+def test_a_typo_is_told_the_nearest_name(given: str, meant: str) -> None:
+    with pytest.raises(OptionError, match=f"no option '{given}': did you mean '{meant}'"):
+        options.parse({given: "1"})
+
+
+def test_what_is_like_nothing_is_refused_all_the_same() -> None:
+    with pytest.raises(OptionError, match=r"no option 'zzzzzz'$"):
+        options.parse({"zzzzzz": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("guarantee", "twice", "at-least-once, effectively-once or exactly-once"),
+        ("mandatory", "yes", "true or false"),
+        ("maxInFlight", "0", "a number from 1 on"),
+        ("deliveryMode", "3", "a number from 1 to 2"),
+        ("maxAtomicBytes", "much", "a size"),
+        ("tls", "perhaps", "true or false"),
+        ("port", "0", "a number from 1 to 65535"),
+        ("uri", "http://localhost", "begins with amqp://"),
+        ("uri", "amqp://localhost:port", "port"),
+        ("uri", "amqps://localhost?verfy=x", "verfy"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(name: str, value: str, why: str) -> None:
+    with pytest.raises(OptionError, match=why):
+        options.parse({name: value})
+
+
+def test_sizes() -> None:
+    assert options.parse({"maxAtomicBytes": "64m"}).max_atomic_bytes == 64 << 20
+    assert options.parse({"maxBytesPerTrigger": "10kb"}).max_bytes_per_trigger == 10240
+
+
+def test_address_by_parts_goes_before_the_uri() -> None:
+    given = {"uri": "amqp://u:p@h:1/v", "host": "other", "username": "me", "password": "s", "virtualHost": "w"}
+    assert options.parse(given).address == Address("other", 1, "w", "me", "s")
+
+
+def test_the_environment_says_where_the_broker_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(options.URI_VARIABLE, "amqp://u:secret@h:1/v")
+    assert options.parse({}).address.host == "h"
+    assert options.parse({"uri": "amqp://other"}).address.host == "other"
+
+
+def test_uris() -> None:
+    assert parse("amqp://") == Address()
+    assert parse("amqp://a%40b:c%2Fd@[::1]:7/%2f") == Address("::1", 7, "/", "a@b", "c/d")
+    secure = parse("amqps://h/?verify=verify_none&cacertfile=/ca&heartbeat=5")
+    assert secure.port == 5671
+    assert secure.tls is not None
+    assert (secure.tls.verify, secure.tls.cacertfile) == ("verify_none", "/ca")
+    assert options.parse({"uri": "amqp://h", "tls": "true"}).address.port == 5671
+
+
+def test_a_password_is_not_shown() -> None:
+    parsed = options.parse({"uri": "amqp://user:hunter2@h/v"})
+    assert "hunter2" not in f"{parsed!r} {parsed.address} {parsed.address!r}"
