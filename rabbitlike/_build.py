@@ -48,6 +48,8 @@ HOT = (
     "rabbitlike.broker.queues.fairness",
     "rabbitlike.broker.queues.ready",
     "rabbitlike.broker.queues.consumers",
+    "rabbitlike.broker.queues.expiry",
+    "rabbitlike.broker.queues.limits",
     "rabbitlike.broker.queues.queue",
     "rabbitlike.broker.publication",
     "rabbitlike.broker.delay_times",

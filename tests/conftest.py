@@ -5,6 +5,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import rabbitlike
 from rabbitlike import _build
@@ -15,6 +16,10 @@ IS_PURE = os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0")
 
 #: A test that cannot run without some tool or build skips with a reason that begins so.
 NEEDS = "needs "
+
+#: The machine may be busy: no example fails for having taken long.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:

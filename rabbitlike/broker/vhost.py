@@ -298,7 +298,7 @@ class Vhost:
         name = plain_name(name)
         if passive:
             queue = self.queue(name, owner)
-            queue.renew_lease()
+            queue.lease.renew()
             return queue
         arguments = Table() if arguments is None else arguments
         if self.default_queue_type is not None and "x-queue-type" not in arguments:
@@ -317,7 +317,7 @@ class Vhost:
             if known.owner is not holder:
                 raise self._locked(known)
             check_equivalent(known, durable=durable, auto_delete=auto_delete, arguments=arguments)
-            known.renew_lease()
+            known.lease.renew()
             return known
         return self._create_queue(name, durable, auto_delete, holder, arguments)
 

@@ -307,8 +307,8 @@ def queue(queue: Queue) -> View:
         # parity: one replica, and every message persistent.
         view |= {"leader": view["node"], "members": [view["node"]], "online": [view["node"]]}
         view |= {"messages_persistent": view["messages"], "message_bytes_persistent": view["message_bytes"]}
-    if queue.exclusive_consumer is not None:
-        view["exclusive_consumer_tag"] = text(queue.exclusive_consumer.tag)
+    if queue.consumers.exclusive is not None:
+        view["exclusive_consumer_tag"] = text(queue.consumers.exclusive.tag)
     if queue.consumers.active is not None:
         view["single_active_consumer_tag"] = text(queue.consumers.active.tag)
     if queue.owner is not None:

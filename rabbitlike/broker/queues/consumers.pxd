@@ -19,6 +19,7 @@ cdef class Consumers:
     cdef readonly bint single_active
     cdef readonly list all
     cdef readonly Subscriber active
+    cdef readonly Subscriber exclusive
     cdef list _bands
     cdef Turn _turn
     cdef bint _is_stalled
@@ -30,7 +31,7 @@ cdef class Consumers:
     cdef object _go_on(self)
     @cython.locals(total_ms=double, kept=double)
     cdef double _blend(self, int64_t active_ms, int64_t stalled_ms) except -1
-    cpdef object add(self, Subscriber consumer)
+    cpdef object add(self, Subscriber consumer, bint exclusive=*)
     cpdef bint unpark(self, Subscriber consumer) except -1
     @cython.locals(band=Band, members=list, consumer=Subscriber)
     cdef Subscriber take(self)

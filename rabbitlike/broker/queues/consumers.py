@@ -36,6 +36,7 @@ class Consumers:
         "_turn",
         "active",
         "all",
+        "exclusive",
         "single_active",
     )
 
@@ -45,6 +46,8 @@ class Consumers:
         self.all: list[Subscriber] = []
         #: The only one served, on a queue with a single active consumer.
         self.active: Subscriber | None = None
+        #: The only one there may be, because it asked for that.
+        self.exclusive: Subscriber | None = None
         self._bands: list[Band] = []
         self._turn = turn
         #: A message was ready and nobody could take it; since when that is so, or is not; and how long it was not so
@@ -80,8 +83,14 @@ class Consumers:
         kept: float = exp(-total_ms / MEMORY_MS)
         return self._average * kept + active_ms / total_ms * (1.0 - kept)
 
-    def add(self, consumer: Subscriber) -> None:
+    def admit(self, exclusive: bool) -> bool:
+        """May another one join?"""
+        return self.exclusive is None and not (exclusive and (self.all or self.single_active))
+
+    def add(self, consumer: Subscriber, exclusive: bool = False) -> None:
         self.all.append(consumer)
+        if exclusive:
+            self.exclusive = consumer
         if not self.single_active:
             self._enter(consumer)
         elif self.active is None:
@@ -95,6 +104,8 @@ class Consumers:
         if consumer not in self.all:
             return False
         self.all.remove(consumer)
+        if self.exclusive is consumer:
+            self.exclusive = None
         self._leave(consumer)
         # Credit that comes back to it later must not bring it back.
         consumer.parked = False

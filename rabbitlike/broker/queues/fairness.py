@@ -59,3 +59,10 @@ class Shares:
         """One that is older than those that wait may wait now."""
         if self.max_wait_ms and published_at_ms + self.max_wait_ms < self._look_at_ms:
             self._look_at_ms = published_at_ms + self.max_wait_ms
+
+
+def read_shares(weights: tuple[int, ...] | None, max_wait_ms: int | None, turn: Turn) -> Shares | None:
+    """What a queue's settings ask for; None: the highest level always goes first."""
+    if weights is None and not max_wait_ms:
+        return None
+    return Shares(weights, max_wait_ms or 0, turn)

@@ -59,7 +59,7 @@ class Paging:
     def _page_out(self, pages: list[Page]) -> None:
         for page in pages:
             if self._queue.ready.page_out(page):
-                self._queue.remember_page_expiry(page)
+                self._queue.expiry.remember_page(page)
 
     def load(self, page: Page) -> list[Message]:
         """The messages of a page that are not settled, in order."""
@@ -69,7 +69,7 @@ class Paging:
         self._queue.vhost.counters.disk_reads += len(messages)
         for message in messages:
             if message.expires_at_ms:
-                self._queue.remember_expiry(message)
+                self._queue.expiry.remember(message)
         return messages
 
     def expired(self, page: Page, now_ms: int) -> tuple[list[Message], int]:
@@ -113,6 +113,17 @@ class Paging:
         if len(page.batches) > 1:
             messages.sort(key=lambda message: message.position)
         return messages
+
+    def purge(self, log: Log, waiting: list[Message]) -> None:
+        """The store may forget all that is ready, and these that wait for their next try."""
+        pages = self._queue.ready.pages()
+        messages = self._queue.ready.in_memory() + waiting
+        for page in pages:
+            if page.away:
+                # Some that were in it are out: the rest goes one by one.
+                messages += self.read(page)
+                page.is_out = False
+        log.purge(messages, [page for page in pages if not page.away])
 
     def is_written(self, batch: StoredBatch) -> bool:
         """Can it be read back already?"""
@@ -165,7 +176,7 @@ class Paging:
                 self._recover_waiting(page, stored, waits[batch.batch_id])
             if page.count:
                 queue.ready.recover_page(page)
-                queue.remember_page_expiry(page)
+                queue.expiry.remember_page(page)
         log.next_position = next_position
         queue.start_at(next_position)
         log.release_with(self._page_out)

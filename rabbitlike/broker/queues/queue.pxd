@@ -5,13 +5,14 @@ from rabbitlike.broker.counters cimport Counters, Timing
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Pumped, Subscriber
 from rabbitlike.broker.queues.consumers cimport Consumers
+from rabbitlike.broker.queues.expiry cimport Expiry
+from rabbitlike.broker.queues.limits cimport Limits
 from rabbitlike.broker.queues.log cimport Log
 from rabbitlike.broker.queues.ready cimport Ready
 from rabbitlike.broker.trail cimport Trail
 from rabbitlike.broker.turn cimport Turn
 
 cdef int FAILED, GONE, LOGGED, READY, UNACKED
-cdef int64_t STALE_EXPIRIES
 
 
 cdef class Queue(Pumped):
@@ -29,9 +30,10 @@ cdef class Queue(Pumped):
     cdef public dict deaths
     cdef readonly Ready ready
     cdef readonly object retries
+    cdef readonly Expiry expiry
+    cdef readonly object lease
+    cdef Limits _limits
     cdef readonly Consumers consumers
-    cdef readonly Subscriber exclusive_consumer
-    cdef readonly bint had_consumer
     cdef readonly int64_t served_at_ms
     cdef public int64_t violations
     cdef readonly object duplicates
@@ -52,35 +54,19 @@ cdef class Queue(Pumped):
     cdef int64_t _window_bytes
     cdef Log _log
     cdef object _paging
-    cdef int64_t _ttl_ms
-    cdef int64_t _max_length
-    cdef int64_t _max_bytes
     cdef int64_t _delivery_limit
-    cdef bint _rejects
     cdef object _retry
     cdef bint _simple
-    cdef bint _had_ttl
-    cdef bint _in_order
     cdef bint _sparing
-    cdef list _expiries
-    cdef int64_t _expiry_at_ms
-    cdef int64_t _expiry_count
-    cdef object _expiry_timer
-    cdef object _expires_timer
 
     @cython.locals(ttl_ms=int64_t)
     cpdef object apply(self, object settings)
     cpdef bint enqueue(self, Message message) except -1
-    @cython.locals(expires_at_ms=int64_t)
     cdef bint _enqueue_limited(self, Message message) except -1
     cdef bint _is_refused(self, Message message) except -1
     cdef object _deliver_or_expire(self, Message message)
     @cython.locals(dropped=Message)
     cdef object _trim(self)
-    @cython.locals(ready=Ready)
-    cdef bint _would_overflow(self, Message message) except -1
-    @cython.locals(ready=Ready)
-    cdef bint _over_limit(self) except -1
     @cython.locals(ready=Ready, consumer=Subscriber, message=Message)
     cpdef object pump(self)
     @cython.locals(message=Message)
@@ -89,15 +75,11 @@ cdef class Queue(Pumped):
     cpdef object settle(self, Message message)
     cdef object _let_go(self, Message message)
     cpdef object reject(self, Message message)
-    @cython.locals(now_ms=int64_t, ends_at_ms=int64_t, delay_ms=int64_t)
+    @cython.locals(due_at_ms=int64_t)
     cpdef object requeue(self, Message message, int cause=*)
-    cdef object _put_back(self, Message message)
-    cdef object _wait(self, Message message, int64_t due_at_ms)
-    cpdef object come_back(self, Message message)
+    cpdef object put_back(self, Message message)
     cpdef object wake(self, Subscriber consumer)
-    cdef object _remember_expiry(self, Message message)
-    cdef object _watch_expiry(self, int64_t expires_at_ms)
-    cdef object _retire(self, Message message, object reason)
+    cpdef object retire(self, Message message, object reason)
     cdef object _end(self, Message message, object reason)
     @cython.locals(log=Log)
     cdef object _keep(self, Message message)

@@ -6,7 +6,6 @@ out happens in `pump`, at the end of the turn; the few rules that depend on whet
 length limits) pump first and judge then. All of it is synchronous.
 """
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters, Timing
@@ -17,7 +16,10 @@ from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
 from rabbitlike.broker.queues.dead_letter import Reason
-from rabbitlike.broker.queues.fairness import Shares
+from rabbitlike.broker.queues.expiry import Expiry
+from rabbitlike.broker.queues.fairness import read_shares
+from rabbitlike.broker.queues.lease import Lease
+from rabbitlike.broker.queues.limits import Limits
 from rabbitlike.broker.queues.log import Log, Page
 from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.ready import Ready
@@ -25,16 +27,12 @@ from rabbitlike.broker.queues.waiting import Waiting
 from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
 from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
-from rabbitlike.clock import Timer
 from rabbitlike.protocol.errors import access_refused
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
     from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.vhost import Vhost
-
-#: An expiry heap is rebuilt when it holds this many more entries than messages that may still expire.
-STALE_EXPIRIES = 1024
 
 _PLAIN = QueueSettings()
 
@@ -44,23 +42,13 @@ class Queue(Pumped):
 
     __slots__ = (
         "_delivery_limit",
-        "_expires_timer",
-        "_expiries",
-        "_expiry_at_ms",
-        "_expiry_count",
-        "_expiry_timer",
-        "_had_ttl",
-        "_in_order",
+        "_limits",
         "_log",
-        "_max_bytes",
-        "_max_length",
         "_next_position",
         "_paging",
-        "_rejects",
         "_retry",
         "_simple",
         "_sparing",
-        "_ttl_ms",
         "_window_bytes",
         "arguments",
         "auto_delete",
@@ -71,9 +59,9 @@ class Queue(Pumped):
         "deleted",
         "duplicates",
         "durable",
-        "exclusive_consumer",
-        "had_consumer",
+        "expiry",
         "is_paused",
+        "lease",
         "nacked",
         "name",
         "operator_policy",
@@ -135,8 +123,9 @@ class Queue(Pumped):
         self._window_bytes = self._paging.window_bytes
         self.ready = Ready(settings.levels, settings.default_priority, self._paging.load)
         self.consumers = Consumers(settings.single_active_consumer, self.turn)
-        self.exclusive_consumer: Subscriber | None = None
-        self.had_consumer = False
+        self.expiry = Expiry(self, self.ready, self.turn)
+        self.lease = Lease(self)
+        self._limits = Limits(self.ready)
         #: How many were published here that do not conform to its schema.
         self.violations = 0
         #: When a message was handed out last; 0: never.
@@ -151,21 +140,8 @@ class Queue(Pumped):
         #: Messages that wait for their next try; made when the first one does.
         self.retries: Waiting | None = None
         self._next_position = 1
-        #: Messages that expire at a time of their own, by time; those of the queue's TTL expire in order and need no
-        #: entry.
-        #: The number in the middle is unlike any other, so that neither messages nor pages are ever compared.
-        self._expiries: list[tuple[int, int, int, Message | Page]] = []
-        self._expiry_count = 0
-        self._expiry_at_ms = 0
-        self._expiry_timer: Timer | None = None
-        self._expires_timer: Timer | None = None
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
-        self._ttl_ms = -1
-        #: Messages of the queue's TTL may be waiting, and will expire in the order they stand in: those that arrive
-        #: need no entry of their own. Not so when others, of another TTL or none, wait before them.
-        self._had_ttl = False
-        self._in_order = False
         self.counters = Counters(self.turn.now_ms)
         if log is not None:
             log.count_in(self.counters, vhost.counters)
@@ -176,31 +152,25 @@ class Queue(Pumped):
         self.duplicates: Duplicates | None = None
         self.settings = _PLAIN
         self.apply(settings)
-        self.renew_lease()
+        self.lease.renew()
 
     def apply(self, settings: QueueSettings) -> None:
         """Take on settings; those that the hot path reads are kept as plain numbers, -1 for none."""
-        if (
-            settings.weights != self.settings.weights
-            or settings.priority_max_wait_ms != self.settings.priority_max_wait_ms
-        ):
-            self._share(settings)
+        is_shared_otherwise = settings.weights != self.settings.weights or (
+            settings.priority_max_wait_ms != self.settings.priority_max_wait_ms
+        )
+        if is_shared_otherwise:
+            self.ready.share(read_shares(settings.weights, settings.priority_max_wait_ms, self.turn))
         self.settings = settings
         ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
-        if ttl_ms != self._ttl_ms:
-            self._in_order = self.ready.count == 0 and self.unacked_count == 0 and self.waiting_count == 0
-            self._had_ttl = self._had_ttl or ttl_ms >= 0
-            self._ttl_ms = ttl_ms
-        self._max_length = -1 if settings.max_length is None else settings.max_length
-        self._max_bytes = -1 if settings.max_length_bytes is None else settings.max_length_bytes
-        self._rejects = settings.overflow is not Overflow.DROP_HEAD
+        self.expiry.change_ttl(ttl_ms)
+        self._limits.apply(settings)
         self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
         self._retry = settings.retry
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
         if self.duplicates is not None or settings.duplicates is not None:
             self._remember_duplicates(settings)
-        is_unlimited = self._ttl_ms < 0 and self._max_length < 0 and self._max_bytes < 0
-        self._simple = is_unlimited and self.duplicates is None and not self.is_logged
+        self._simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None and not self.is_logged
 
     def _remember_duplicates(self, settings: QueueSettings) -> None:
         if settings.duplicates is None:
@@ -215,13 +185,6 @@ class Queue(Pumped):
                 owner, settings.duplicates, self.turn, self.vhost.broker.journal, self.durable and bool(owner)
             )
 
-    def _share(self, settings: QueueSettings) -> None:
-        max_wait_ms = settings.priority_max_wait_ms or 0
-        if settings.weights is None and not max_wait_ms:
-            self.ready.share(None)
-        else:
-            self.ready.share(Shares(settings.weights, max_wait_ms, self.turn))
-
     def change(self, settings: QueueSettings) -> None:
         """Take on other settings while in use: limits hold at once, a lease begins anew.
 
@@ -234,8 +197,8 @@ class Queue(Pumped):
         self.apply(settings)
         if is_trace_changed:
             self.vhost.retrace_queue(self)
-        self.renew_lease()
-        if not self._rejects and self._over_limit():
+        self.lease.renew()
+        if self._limits.are_exceeded():
             self._trim()
         if (settings.consumer_timeout_ms, settings.ack_timeout_ms) != timeouts:
             for consumer in self.consumers.all:
@@ -254,6 +217,11 @@ class Queue(Pumped):
     @property
     def message_count(self) -> int:
         return self.ready.count
+
+    @property
+    def is_idle(self) -> bool:
+        """Has it no message at all, in whatever state?"""
+        return self.ready.count == 0 and self.unacked_count == 0 and self.waiting_count == 0
 
     @property
     def waiting_count(self) -> int:
@@ -291,14 +259,11 @@ class Queue(Pumped):
     def _enqueue_limited(self, message: Message) -> bool:
         if self.duplicates is not None and self.duplicates.has(message.properties):
             return True
-        if self._rejects and self._is_refused(message):
+        if self._limits.refuse and self._is_refused(message):
             return False
         if self.duplicates is not None:
             self.duplicates.add(message.properties, message.persistent)
-        if self._ttl_ms >= 0:
-            expires_at_ms = message.published_at_ms + self._ttl_ms
-            if message.expires_at_ms == 0 or expires_at_ms < message.expires_at_ms:
-                message.expires_at_ms = expires_at_ms
+        self.expiry.stamp(message)
         message.position = self._next_position
         self._next_position += 1
         self.ready.push(message)
@@ -315,8 +280,8 @@ class Queue(Pumped):
             if message.expires_at_ms <= self.turn.now_ms:
                 self._deliver_or_expire(message)
             else:
-                self._remember_expiry(message)
-        if not self._rejects and self._over_limit():
+                self.expiry.remember(message)
+        if self._limits.are_exceeded():
             self.pump()
             self._trim()
         return True
@@ -329,10 +294,10 @@ class Queue(Pumped):
 
     def _is_refused(self, message: Message) -> bool:
         """Is there no room for it?"""
-        if self._would_overflow(message):
+        if not self._limits.have_room(1, len(message.body)):
             # Somebody may take what is ready before this one, and make room.
             self.pump()
-            if self._would_overflow(message):
+            if not self._limits.have_room(1, len(message.body)):
                 self._refuse(message)
                 return True
         return False
@@ -355,34 +320,19 @@ class Queue(Pumped):
         self._sparing = False
         if message.state == READY:
             self.ready.remove(message)
-            self._retire(message, Reason.EXPIRED)
+            self.retire(message, Reason.EXPIRED)
 
     def _trim(self) -> None:
         """parity: what is over the limit goes from the head, whatever its priority."""
-        while self._over_limit():
+        while self._limits.are_exceeded():
             dropped = self.ready.pop()
             if dropped is None:
                 return
-            self._retire(dropped, Reason.MAXLEN)
+            self.retire(dropped, Reason.MAXLEN)
 
     def has_room(self, count: int, body_bytes: int) -> bool:
         """Would it take this many more messages, all at once?"""
-        if not self._rejects:
-            return True
-        ready = self.ready
-        return not (
-            (0 <= self._max_length < ready.count + count) or (0 <= self._max_bytes < ready.body_bytes + body_bytes)
-        )
-
-    def _would_overflow(self, message: Message) -> bool:
-        ready = self.ready
-        return (0 <= self._max_length < ready.count + 1) or (
-            0 <= self._max_bytes < ready.body_bytes + len(message.body)
-        )
-
-    def _over_limit(self) -> bool:
-        ready = self.ready
-        return (0 <= self._max_length < ready.count) or (0 <= self._max_bytes < ready.body_bytes)
+        return not self._limits.refuse or self._limits.have_room(count, body_bytes)
 
     # Out
 
@@ -410,7 +360,7 @@ class Queue(Pumped):
             if message is None:
                 return None
             if message.expires_at_ms != 0 and not self._sparing and message.expires_at_ms <= self.turn.now_ms:
-                self._retire(message, Reason.EXPIRED)
+                self.retire(message, Reason.EXPIRED)
                 continue
             message.state = UNACKED
             self.served_at_ms = self.turn.now_ms
@@ -433,7 +383,8 @@ class Queue(Pumped):
 
     def fetch(self) -> Message | None:
         """The next message, for somebody who asks for just one, or None."""
-        self.renew_lease()
+        if self.settings.expires_ms is not None:
+            self.lease.renew()
         if self.is_paused or self.deleted:
             return None
         self.counters.active_at_ms = self.turn.now_ms
@@ -494,41 +445,35 @@ class Queue(Pumped):
             self._end(message, Reason.DELIVERY_LIMIT)
             return Reason.DELIVERY_LIMIT
         if 0 < message.expires_at_ms <= self.turn.now_ms:
-            self._retire(message, Reason.EXPIRED)
+            self.retire(message, Reason.EXPIRED)
             return Reason.EXPIRED
         if self._retry is not None:
-            now_ms = self.turn.now_ms
-            if self._retry.is_over(message.published_at_ms, now_ms):
+            due_at_ms = self._retry.next_try_ms(
+                message.attempts, cause, message.published_at_ms, message.expires_at_ms, self.turn.now_ms
+            )
+            if due_at_ms < 0:
                 self._end(message, Reason.RETRY_TIMEOUT)
                 return Reason.RETRY_TIMEOUT
-            delay_ms = self._retry.delay_ms(message.attempts, cause)
-            if delay_ms > 0:
-                ends_at_ms = self._retry.end_of_wait_ms(now_ms + delay_ms, message.published_at_ms)
-                if 0 < message.expires_at_ms < ends_at_ms:
-                    ends_at_ms = message.expires_at_ms
+            if due_at_ms > 0:
                 if self.trail is not None:
                     self.trail.requeued(message, True)
-                self._wait(message, ends_at_ms)
+                self.hold_back().add(message, due_at_ms)
                 return None
         if message.logged == LOGGED and self._log is not None:
             self._log.returned(message)
         if self.trail is not None:
             self.trail.requeued(message, False)
-        self._put_back(message)
+        self.put_back(message)
         return None
 
-    def _put_back(self, message: Message) -> None:
+    def put_back(self, message: Message) -> None:
+        """One that was away is ready again, where it stood before."""
         self.ready.push_back(message)
         self.turn.touch(self)
         if message.expires_at_ms != 0:
-            self._remember_expiry(message)
-        if not self._rejects and self._over_limit():
+            self.expiry.remember(message)
+        if self._limits.are_exceeded():
             self._trim()
-
-    def _wait(self, message: Message, due_at_ms: int) -> None:
-        self.hold_back().add(message, due_at_ms)
-        if message.logged == LOGGED and self._log is not None:
-            self._log.waits(message, due_at_ms)
 
     def hold_back(self) -> Waiting:
         """Where messages wait for their next try."""
@@ -536,37 +481,16 @@ class Queue(Pumped):
             self.retries = Waiting(self)
         return self.retries
 
-    def come_back(self, message: Message) -> None:
-        """A message has waited long enough."""
-        if 0 < message.expires_at_ms <= self.turn.now_ms:
-            self._retire(message, Reason.EXPIRED)
-        elif self._retry is not None and self._retry.is_over(message.published_at_ms, self.turn.now_ms):
-            self._retire(message, Reason.RETRY_TIMEOUT)
-        else:
-            self._put_back(message)
-
-    def write_down(self, message: Message) -> None:
-        """Give a message to the store that need not outlive us, so that its octets can leave memory."""
-        if self._log is not None:
-            self._log.add(message)
-
     def purge(self) -> int:
         """Drop all that is ready or waits for its next try; how many that were."""
         count = self.ready.count + self.waiting_count
         waiting = [] if self.retries is None else self.retries.clear()
         if self._log is not None and not self.deleted:
-            pages = self.ready.pages()
-            messages = self.ready.in_memory() + waiting
-            for page in pages:
-                if page.away:
-                    # Some that were in it are out: the rest goes one by one.
-                    messages += self._paging.read(page)
-                    page.is_out = False
-            self._log.purge(messages, [page for page in pages if not page.away])
+            self._paging.purge(self._log, waiting)
         self.ready.clear()
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
-        self._expiries.clear()
+        self.expiry.clear()
         self._paging.forget()
         return count
 
@@ -591,9 +515,8 @@ class Queue(Pumped):
             self._log.delete()
         if self.retries is not None:
             self.retries.stop()
-        for timer in (self._expiry_timer, self._expires_timer):
-            if timer is not None:
-                timer.cancel()
+        self.expiry.stop()
+        self.lease.stop()
         for consumer in list(self.consumers.all):
             self.consumers.remove(consumer)
             consumer.cancel()
@@ -602,26 +525,21 @@ class Queue(Pumped):
     # Consumers
 
     def add_consumer(self, consumer: Subscriber, exclusive: bool) -> None:
-        if self.exclusive_consumer is not None or (exclusive and (self.consumers.all or self.consumers.single_active)):
+        if not self.consumers.admit(exclusive):
             raise access_refused(f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use")
-        if exclusive:
-            self.exclusive_consumer = consumer
-        self.consumers.add(consumer)
-        self.had_consumer = True
-        self.renew_lease()
+        self.consumers.add(consumer, exclusive)
+        self.lease.renew()
         self.turn.touch(self)
 
     def remove_consumer(self, consumer: Subscriber) -> None:
         if not self.consumers.remove(consumer):
             return
-        if self.exclusive_consumer is consumer:
-            self.exclusive_consumer = None
         if self.consumers.all:
             self.turn.touch(self)
         elif self.auto_delete:
             self.vhost.delete_queue(self)
         else:
-            self.renew_lease()
+            self.lease.renew()
 
     def cancel_consumer(self, consumer: Subscriber) -> None:
         """An operator ends a consumer: its client is told as if the queue had gone, what it holds stays with it."""
@@ -633,78 +551,9 @@ class Queue(Pumped):
         if self.consumers.unpark(consumer):
             self.turn.touch(self)
 
-    # Time
+    # Ends of those that nobody holds
 
-    def renew_lease(self) -> None:
-        """parity: declaring, getting and losing the last consumer start x-expires anew, a consumer stops it,
-        publishing does neither."""
-        if self._expires_timer is not None:
-            self._expires_timer.cancel()
-            self._expires_timer = None
-        if self.settings.expires_ms is not None and not self.consumers.all and not self.deleted:
-            self._expires_timer = self.turn.at(self.settings.expires_ms, self._end_lease)
-
-    def _end_lease(self) -> None:
-        if not self.deleted and not self.consumers.all:
-            self.vhost.delete_queue(self)
-
-    def _remember_expiry(self, message: Message) -> None:
-        """A ready message that will expire. With the queue's own TTL it does so in order, and its level's head
-        tells."""
-        if not self._in_order and self.ready.count == 1 and self.unacked_count == 0 and self.waiting_count == 0:
-            self._in_order = True
-        if not self._in_order or self._ttl_ms < 0 or message.expires_at_ms != message.published_at_ms + self._ttl_ms:
-            if len(self._expiries) > 2 * self.ready.count + STALE_EXPIRIES:
-                # Most entries are of messages consumed long before they were due.
-                self._expiries = [
-                    entry for entry in self._expiries if isinstance(entry[3], Page) or entry[3].state == READY
-                ]
-                heapify(self._expiries)
-            self._expiry_count += 1
-            heappush(self._expiries, (message.expires_at_ms, message.position, self._expiry_count, message))
-        self._watch_expiry(message.expires_at_ms)
-
-    def _watch_expiry(self, expires_at_ms: int) -> None:
-        """See to it that somebody looks when a message that expires then is due."""
-        if self._expiry_timer is not None:
-            if self._expiry_at_ms <= expires_at_ms:
-                return
-            self._expiry_timer.cancel()
-        self._expiry_at_ms = expires_at_ms
-        self._expiry_timer = self.turn.at(expires_at_ms - self.turn.now_ms, self._expire_due)
-
-    def _expire_due(self) -> None:
-        """Retire all that is due and set the timer for what is due next."""
-        self._expiry_timer = None
-        now_ms = self.turn.now_ms
-        expiries = self._expiries
-        while expiries and expiries[0][0] <= now_ms:
-            message = heappop(expiries)[3]
-            if isinstance(message, Page):
-                self._expire_page(message, now_ms)
-            elif message.state == READY:
-                self.ready.remove(message)
-                self._retire(message, Reason.EXPIRED)
-        due_ms = expiries[0][0] if expiries else 0
-        if self._had_ttl:
-            head_ms = self._expire_heads(now_ms)
-            due_ms = min(due_ms, head_ms) if due_ms and head_ms else due_ms or head_ms
-        if due_ms:
-            self._watch_expiry(due_ms)
-
-    def _expire_heads(self, now_ms: int) -> int:
-        """With one TTL for all, what expires next stands first in its level. When that will be, or 0."""
-        while True:
-            due = [message for message in self.ready.heads() if 0 < message.expires_at_ms <= now_ms]
-            if not due:
-                break
-            for message in due:
-                self.ready.remove(message)
-                self._retire(message, Reason.EXPIRED)
-        waiting = [message.expires_at_ms for message in self.ready.heads() if message.expires_at_ms]
-        return min(waiting) if waiting else 0
-
-    def _retire(self, message: Message, reason: Reason) -> None:
+    def retire(self, message: Message, reason: Reason) -> None:
         """A ready message, out of the line already, comes to its end without having been delivered."""
         message.state = GONE
         self._end(message, reason)
@@ -720,25 +569,6 @@ class Queue(Pumped):
         bury(self, message, reason)
 
     # Beyond memory
-
-    def remember_page_expiry(self, page: Page) -> None:
-        """Messages that are on disk only expire in time, too."""
-        if page.expires_at_ms:
-            self._expiry_count += 1
-            heappush(self._expiries, (page.expires_at_ms, page.first_position, self._expiry_count, page))
-            self._watch_expiry(page.expires_at_ms)
-
-    def remember_expiry(self, message: Message) -> None:
-        self._remember_expiry(message)
-
-    def _expire_page(self, page: Page, now_ms: int) -> None:
-        if not page.is_out:
-            return
-        expired, page.expires_at_ms = self._paging.expired(page, now_ms)
-        self.ready.shrink_page(page, len(expired), sum(len(message.body) for message in expired))
-        for message in expired:
-            self._retire(message, Reason.EXPIRED)
-        self.remember_page_expiry(page)
 
     @property
     def log(self) -> Log | None:

@@ -54,9 +54,19 @@ class RetryRules:
         """Is it too late for another try?"""
         return self.timeout_ms is not None and published_at_ms + self.timeout_ms <= now_ms
 
-    def end_of_wait_ms(self, due_at_ms: int, published_at_ms: int) -> int:
-        """When to look at it again: when it is due, or already when its total time is over."""
-        return due_at_ms if self.timeout_ms is None else min(due_at_ms, published_at_ms + self.timeout_ms)
+    def next_try_ms(self, attempts: int, cause: int, published_at_ms: int, expires_at_ms: int, now_ms: int) -> int:
+        """When to look again at a message that has come back now; 0: at once, -1: never, its time is over.
+
+        A wait ends when the next try is due, or already when the message expires or its total time is over."""
+        if self.is_over(published_at_ms, now_ms):
+            return -1
+        delay_ms = self.delay_ms(attempts, cause)
+        if delay_ms <= 0:
+            return 0
+        ends_at_ms = now_ms + delay_ms
+        if self.timeout_ms is not None:
+            ends_at_ms = min(ends_at_ms, published_at_ms + self.timeout_ms)
+        return min(ends_at_ms, expires_at_ms) if expires_at_ms else ends_at_ms
 
 
 def read_retry(arguments: Table) -> RetryRules | None:

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import StoredBatch
 from rabbitlike.broker.states import GONE, LOGGED, MESSAGE_COST, UNLOGGED, WAITING
 from rabbitlike.clock import Timer
@@ -64,6 +65,8 @@ class Waiting:
         self.memory_bytes += MESSAGE_COST + len(message.body)
         if self.memory_bytes > self._queue.paging.window_bytes:
             self._lighten(entry)
+        if message.logged == LOGGED and self._queue.log is not None:
+            self._queue.log.waits(message, due_at_ms)
         self._watch(due_at_ms)
 
     def recover(self, batch: StoredBatch, index: int, position: int, attempts: int, due_at_ms: int, size: int) -> None:
@@ -129,9 +132,20 @@ class Waiting:
                 self._read(message, now_ms)
             self._leave(message)
             if message.properties:
-                self._queue.come_back(message)
+                self._end_wait(message, now_ms)
         if heap:
             self._watch(max(heap[0][0], now_ms))
+
+    def _end_wait(self, message: Message, now_ms: int) -> None:
+        """It has waited long enough, or in vain."""
+        queue = self._queue
+        retry = queue.settings.retry
+        if 0 < message.expires_at_ms <= now_ms:
+            queue.retire(message, Reason.EXPIRED)
+        elif retry is not None and retry.is_over(message.published_at_ms, now_ms):
+            queue.retire(message, Reason.RETRY_TIMEOUT)
+        else:
+            queue.put_back(message)
 
     def _leave(self, message: Message) -> None:
         message.state = GONE
@@ -145,8 +159,8 @@ class Waiting:
 
     def _lighten(self, entry: Entry) -> None:
         """The window is full: let go of what is on disk, and see to it that the rest will be."""
-        if entry[2].logged == UNLOGGED:
-            self._queue.write_down(entry[2])
+        if entry[2].logged == UNLOGGED and self._queue.log is not None:
+            self._queue.log.add(entry[2])  # it need not outlive us, but its octets are to leave memory
         self._unwritten.append(entry)
         while self._unwritten:
             message = self._unwritten[0][2]

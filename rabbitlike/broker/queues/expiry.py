@@ -1,0 +1,149 @@
+"""Which messages of a queue expire when, and that they do: anywhere in the queue, in memory or on disk, on time.
+
+Messages of the queue's own TTL stand in the order they expire in, so the heads of the levels tell and they need no
+entry. All others, and pages, have an entry in a heap; one whose message is not ready any more is passed over. There is
+one timer, for what is due first.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.queues.log import Page
+from rabbitlike.broker.queues.ready import Ready
+from rabbitlike.broker.states import READY
+from rabbitlike.broker.turn import Turn
+from rabbitlike.clock import Timer
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+
+#: The heap is rebuilt when it holds this many more entries than messages that may still expire.
+STALE_ENTRIES = 1024
+
+
+class Expiry:
+    """The expiry of one queue's ready messages."""
+
+    __slots__ = (
+        "_count",
+        "_due_at_ms",
+        "_had_ttl",
+        "_heap",
+        "_in_order",
+        "_queue",
+        "_ready",
+        "_timer",
+        "_ttl_ms",
+        "_turn",
+    )
+
+    def __init__(self, queue: "Queue", ready: Ready, turn: Turn) -> None:
+        self._queue = queue
+        self._ready = ready
+        self._turn = turn
+        #: The number in the middle is unlike any other, so that neither messages nor pages are ever compared.
+        self._heap: list[tuple[int, int, int, Message | Page]] = []
+        self._count = 0
+        self._timer: Timer | None = None
+        self._due_at_ms = 0
+        #: The queue's own; -1: none.
+        self._ttl_ms = -1
+        #: Messages of the queue's TTL may be waiting, and will expire in the order they stand in: those that arrive
+        #: need no entry of their own. Not so when others, of another TTL or none, wait before them.
+        self._had_ttl = False
+        self._in_order = False
+
+    def change_ttl(self, ttl_ms: int) -> None:
+        """From now on messages that arrive live that long; -1: for ever."""
+        if ttl_ms != self._ttl_ms:
+            self._in_order = self._queue.is_idle
+            self._had_ttl = self._had_ttl or ttl_ms >= 0
+            self._ttl_ms = ttl_ms
+
+    def stamp(self, message: Message) -> None:
+        """A message arrives: it lives as long as it says itself, but no longer than the queue's TTL."""
+        if self._ttl_ms >= 0:
+            expires_at_ms = message.published_at_ms + self._ttl_ms
+            if message.expires_at_ms == 0 or expires_at_ms < message.expires_at_ms:
+                message.expires_at_ms = expires_at_ms
+
+    def remember(self, message: Message) -> None:
+        """This message is ready, and will expire."""
+        is_of_ttl = self._ttl_ms >= 0 and message.expires_at_ms == message.published_at_ms + self._ttl_ms
+        if is_of_ttl and not self._in_order and self._ready.count == 1:
+            self._in_order = self._queue.unacked_count == 0 and self._queue.waiting_count == 0
+        if not is_of_ttl or not self._in_order:
+            if len(self._heap) > 2 * self._ready.count + STALE_ENTRIES:
+                # Most entries are of messages consumed long before they were due.
+                self._heap = [entry for entry in self._heap if isinstance(entry[3], Page) or entry[3].state == READY]
+                heapify(self._heap)
+            self._count += 1
+            heappush(self._heap, (message.expires_at_ms, message.position, self._count, message))
+        self._watch(message.expires_at_ms)
+
+    def remember_page(self, page: Page) -> None:
+        """Messages that are on disk only expire in time, too."""
+        if page.expires_at_ms:
+            self._count += 1
+            heappush(self._heap, (page.expires_at_ms, page.first_position, self._count, page))
+            self._watch(page.expires_at_ms)
+
+    def clear(self) -> None:
+        """Nothing is ready any more."""
+        self._heap.clear()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _watch(self, expires_at_ms: int) -> None:
+        """See to it that somebody looks when a message that expires then is due."""
+        if self._timer is not None:
+            if self._due_at_ms <= expires_at_ms:
+                return
+            self._timer.cancel()
+        self._due_at_ms = expires_at_ms
+        self._timer = self._turn.at(expires_at_ms - self._turn.now_ms, self._expire_due)
+
+    def _expire_due(self) -> None:
+        """Retire all that is due and set the timer for what is due next."""
+        self._timer = None
+        now_ms = self._turn.now_ms
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            message = heappop(heap)[3]
+            if isinstance(message, Page):
+                self._expire_page(message, now_ms)
+            elif message.state == READY:
+                self._ready.remove(message)
+                self._queue.retire(message, Reason.EXPIRED)
+        due_ms = heap[0][0] if heap else 0
+        if self._had_ttl:
+            head_ms = self._expire_heads(now_ms)
+            due_ms = min(due_ms, head_ms) if due_ms and head_ms else due_ms or head_ms
+        if due_ms:
+            self._watch(due_ms)
+
+    def _expire_heads(self, now_ms: int) -> int:
+        """With one TTL for all, what expires next stands first in its level. When that will be, or 0."""
+        while True:
+            due = [message for message in self._ready.heads() if 0 < message.expires_at_ms <= now_ms]
+            if not due:
+                break
+            for message in due:
+                self._ready.remove(message)
+                self._queue.retire(message, Reason.EXPIRED)
+        waiting = [message.expires_at_ms for message in self._ready.heads() if message.expires_at_ms]
+        return min(waiting) if waiting else 0
+
+    def _expire_page(self, page: Page, now_ms: int) -> None:
+        if not page.is_out:
+            return
+        expired, page.expires_at_ms = self._queue.paging.expired(page, now_ms)
+        self._ready.shrink_page(page, len(expired), sum(len(message.body) for message in expired))
+        for message in expired:
+            self._queue.retire(message, Reason.EXPIRED)
+        self.remember_page(page)

@@ -1,0 +1,18 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from rabbitlike.broker.queues.ready cimport Ready
+
+
+@cython.final
+cdef class Limits:
+    cdef Ready _ready
+    cdef int64_t _max_length
+    cdef int64_t _max_bytes
+    cdef bint are_set
+    cdef bint refuse
+
+    @cython.locals(ready=Ready)
+    cdef bint have_room(self, int64_t count, int64_t body_bytes) except -1
+    @cython.locals(ready=Ready)
+    cdef bint are_exceeded(self) except -1
