@@ -65,6 +65,7 @@ class BrokerSettings:
     password_hashing: Literal["sha256", "sha512"] = option("sha256", "What new passwords are hashed with.")
     track_auth_attempt_source: bool = option(False, "Count login attempts by user name and address as well.")
     default_prefetch: int = option(0, "Prefetch of channels that set none; 0 is unlimited.", ge=0, le=65_535)
+    default_max_length: int = option(0, "Most messages ready in queues that set no limit; 0 sets none.", ge=0)
     default_consumer_timeout_ms: int | None = option(
         None, "Close channels that leave a delivery unacknowledged this long; none: never.", ge=1
     )

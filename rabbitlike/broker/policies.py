@@ -24,7 +24,7 @@ from rabbitlike.broker.policy_keys import (
     merge,
     refusal,
 )
-from rabbitlike.broker.queues.arguments import QueueSettings, QueueType, read_settings
+from rabbitlike.broker.queues.arguments import QueueSettings, QueueType, bounded, read_settings
 from rabbitlike.broker.terms import Json, term
 
 if TYPE_CHECKING:
@@ -258,7 +258,8 @@ class Policies:
         policy, operator_policy = self.match(queue_type, queue.name)
         if policy is not queue.policy or operator_policy is not queue.operator_policy:
             queue.policy, queue.operator_policy = policy, operator_policy
-            queue.change(self.settings(queue.arguments, queue_type, policy, operator_policy))
+            settings = self.settings(queue.arguments, queue_type, policy, operator_policy)
+            queue.change(bounded(settings, queue.arguments, self._vhost.broker.settings.default_max_length))
 
     def _apply(self) -> None:
         vhost = self._vhost

@@ -25,6 +25,7 @@ from rabbitlike.broker.policy_keys import exchange_arguments
 from rabbitlike.broker.queues.arguments import (
     QueueSettings,
     QueueType,
+    bounded,
     check_equivalent,
     check_exchange,
     check_server_named,
@@ -374,6 +375,7 @@ class Vhost:
         policies = self.policies.match(settings.queue_type, name)
         if policies != (None, None):
             settings = self.policies.settings(arguments, settings.queue_type, *policies)
+        settings = bounded(settings, arguments, self.broker.settings.default_max_length)
         queue = Queue(
             name,
             self,

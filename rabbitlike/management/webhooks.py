@@ -23,6 +23,7 @@ import httpx
 
 from rabbitlike import __version__
 from rabbitlike.broker.message import exchange_of, routing_key_of
+from rabbitlike.broker.queues.burial import retries_of
 from rabbitlike.broker.views import text
 from rabbitlike.protocol.properties import Properties
 
@@ -79,7 +80,7 @@ class Alert:
             Properties(message.properties).message_id,
             message.address,
             reason.value,
-            message.attempts,
+            retries_of(message, reason),
             queue.turn.now_ms,
             len(message.body),
         )

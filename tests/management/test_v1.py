@@ -99,7 +99,7 @@ async def test_dead_letters(api: Api) -> None:
     assert message is not None
     ch.reject(message.tag, requeue=True)
     (letter,) = (await api.get(f"{QUEUES}/q/dlq")).json()["messages"]
-    assert (letter["message_id"], letter["reason"], letter["retry_count"]) == ("m1", "delivery_limit", 1)
+    assert (letter["message_id"], letter["reason"], letter["retry_count"]) == ("m1", "delivery_limit", 0)
     assert (await api.post(f"{QUEUES}/q/dlq/{letter['id']}/retry")).json()["success"]
     assert ch.drain("q") == [b"m"]
     missing = await api.post(f"{QUEUES}/q/dlq/{letter['id']}/retry")

@@ -435,3 +435,28 @@ def test_end_of_an_owner_leaves_other_queues_alone() -> None:
     other.expect_nothing()
     publish(other, 1, "shared")
     assert received(other) == [("s", b"0")]
+
+
+def test_every_group_gets_all() -> None:
+    """F2 two groups of three consumers, a queue for each: a group is given every message, one of its consumers each."""
+    pair = Pair()
+    publisher = pair.connect().channel()
+    publisher.declare_exchange("orders", "fanout")
+    groups: dict[str, list[Channel]] = {}
+    for name in ("billing", "shipping"):
+        publisher.declare(name)
+        publisher.bind(name, "orders")
+        groups[name] = [pair.connect().channel() for _ in range(3)]
+        for ch in groups[name]:
+            ch.consume(name)
+    for number in range(1000):
+        publisher.publish(b"%d" % number, "orders")
+    for members in groups.values():
+        shares = [[int(message.body) for message in ch.deliveries()] for ch in members]
+        assert sorted(len(share) for share in shares) == [333, 333, 334]
+        assert sorted(number for share in shares for number in share) == list(range(1000))
+    # What one group gives back, the other does not hear of.
+    groups["billing"][0].nack(1)
+    again = [message for ch in groups["billing"] for message in ch.deliveries()]
+    assert [(message.body, message.redelivered) for message in again] == [(b"0", True)]
+    assert [message for ch in groups["shipping"] for message in ch.deliveries()] == []

@@ -62,11 +62,33 @@ def test_what_a_kept_letter_says() -> None:
     (death,) = letter.headers["x-death"]  # type: ignore[misc]
     assert (death["reason"], death["queue"], death["exchange"]) == ("delivery_limit", "q", "amq.topic")
     assert death["routing-keys"] == ["a.b"]
-    assert letter.headers["x-retry-count"] == 2
+    assert letter.headers["x-retry-count"] == 1
     assert letter.headers["x-original-position"] == 2
     assert letter.headers["x-first-attempt"] == datetime.fromtimestamp(first, UTC)
     assert letter.headers["x-last-attempt"] == datetime.fromtimestamp(first + 5, UTC)
     assert (letter.body, letter.headers["mine"]) == (b"m", "yes")
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+@pytest.mark.parametrize("reason", ["rejected", "delivery_limit", "expired", "retry_timeout", "maxlen"])
+def test_retries_are_counted(reason: str, retries: int) -> None:
+    """F9 how often it was tried again: the first try is no retry, and a failure that no try followed makes none."""
+    pair = Pair()
+    ch = pair.connect().channel()
+    limits = {"delivery_limit": {"x-delivery-limit": retries}, "retry_timeout": {"x-retry-timeout": 1000}}
+    ch.declare("q", arguments={**AUTO, "x-max-length": 1, **limits.get(reason, {})})
+    ch.publish(b"m", key="q", expiration="500" if reason == "expired" else None)
+    for _ in range(retries):
+        ch.reject(fetch(ch, "q").tag, requeue=True)
+    if reason == "maxlen":
+        ch.publish(b"another", key="q")
+    else:
+        last = fetch(ch, "q")
+        pair.advance(1000 if reason in ("retry_timeout", "expired") else 0)
+        ch.reject(last.tag, requeue=reason != "rejected")
+    letter = fetch(ch, "q.dlq")
+    assert letter.headers["x-first-death-reason"] == reason
+    assert letter.headers["x-retry-count"] == (max(0, retries - 1) if reason == "maxlen" else retries)
 
 
 def test_an_exchange_wins() -> None:

@@ -3,6 +3,8 @@
 import pytest
 from pamqp import commands
 
+from rabbitlike.broker.policies import make_policy
+from rabbitlike.broker.policy_keys import POLICY
 from tests.support import frames
 from tests.support.pair import Channel, Message, Pair
 
@@ -246,3 +248,46 @@ def _publish_bytes(channel: int, body: bytes) -> bytes:
         + frames.header_frame(channel, len(body))
         + frames.body_frame(channel, body)
     )
+
+
+# ----------------------------------------------------------------------------------------- where queues set none
+
+
+def test_a_limit_by_default() -> None:
+    """S12 a queue that sets none has the option's, and refuses what is too much; one that sets its own has that."""
+    pair = Pair(default_max_length=2)
+    ch = pair.connect().channel()
+    ch.confirm()
+    ch.declare("q")
+    ch.declare("longer", arguments={"x-max-length": 3})
+    ch.declare("by octets", arguments={"x-max-length-bytes": 1000})
+    ch.declare("drops", arguments={"x-overflow": "drop-head"})
+    for name in ("q", "longer", "by octets", "drops"):
+        publish(ch, b"1", b"2", b"3", b"4", queue=name)
+    assert [word for word, _, _ in ch.expect_confirms()].count("nack") == 2
+    assert ch.drain("q") == [b"1", b"2"]
+    assert ch.drain("longer") == [b"2", b"3", b"4"]
+    assert ch.drain("by octets") == [b"1", b"2", b"3", b"4"]
+    assert ch.drain("drops") == [b"3", b"4"]
+
+
+def test_a_policy_goes_before_the_default() -> None:
+    """S12 and when the policy goes, the default is back."""
+    pair = Pair(default_max_length=2)
+    ch = pair.connect().channel()
+    ch.declare("q")
+    policies = pair.broker.vhosts["/"].policies
+    policies.set(make_policy("/", "long", POLICY, pattern="^q$", definition={"max-length": 3}))
+    publish(ch, b"1", b"2", b"3", b"4")
+    assert ready(ch) == 3
+    policies.clear(POLICY, "long")
+    publish(ch, b"5")
+    assert ch.drain("q") == [b"2", b"3", b"4"]
+
+
+def test_no_limit_unless_asked_for() -> None:
+    """S12 parity: without the option a queue takes all."""
+    ch = Pair().connect().channel()
+    ch.declare("q")
+    publish(ch, *(b"%d" % number for number in range(1000)))
+    assert ready(ch) == 1000

@@ -5,7 +5,7 @@ arguments nobody knows are accepted and ignored. Pure: nothing here touches a qu
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
 from typing import Final, Literal, Protocol, get_args
@@ -518,6 +518,15 @@ def _optional_bool(arguments: Table, key: str) -> bool | None:
 
 def _optional_string(arguments: Table, key: str) -> str | None:
     return str(arguments[key]) if key in arguments else None
+
+
+def bounded(settings: QueueSettings, arguments: Table, max_length: int) -> QueueSettings:
+    """The same with a limit for a queue that has none, at which it refuses unless it was declared with x-overflow: who
+    did not ask for a limit is to hear of it."""
+    if not max_length or settings.max_length is not None or settings.max_length_bytes is not None:
+        return settings
+    overflow = settings.overflow if "x-overflow" in arguments else Overflow.REJECT_PUBLISH
+    return replace(settings, max_length=max_length, overflow=overflow)
 
 
 def levels_of(arguments: Table) -> int:

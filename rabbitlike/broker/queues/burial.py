@@ -40,6 +40,12 @@ def bury(queue: "Queue", message: Message, reason: Reason) -> None:
             mourner(queue, message, reason)
 
 
+def retries_of(message: Message, reason: Reason) -> int:
+    """How often a message that came to this end was handed out again, after the first time."""
+    # A rejected one was in its consumer's hands; others had come back, and the last time was not followed by another.
+    return message.attempts if reason is Reason.REJECTED else max(0, message.attempts - 1)
+
+
 def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
     vhost = queue.vhost
     name = queue.settings.dead_letter_exchange
@@ -81,7 +87,7 @@ def _keep_letter(queue: "Queue", message: Message, reason: Reason) -> None:
         routing_keys=original_keys(routing_key_of(message.address), properties),
         reason=reason,
         now_ms=now_ms,
-        attempt=Attempt(message.attempts, message.published_at_ms, now_ms, message.position),
+        attempt=Attempt(retries_of(message, reason), message.published_at_ms, now_ms, message.position),
     )
     if not in_cycle(letter, target.name):
         _enqueue(target, make_address("", target.name), letter, message)
