@@ -195,7 +195,7 @@ def known_names() -> dict[str, set[str]]:
         for file in (ROOT / room).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.ClassDef):
-                    classes[node.name] = set(_members(node))
+                    classes.setdefault(node.name, set()).update(_members(node))  # two may have one name
                     parents[node.name] = [base.id for base in node.bases if isinstance(base, ast.Name)]
     for name, bases in parents.items():
         for base in bases:
