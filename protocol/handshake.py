@@ -7,7 +7,7 @@ Passwords never get into an error text or a repr.
 import platform
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from pamqp import commands
 from pamqp.base import Frame
@@ -52,6 +52,9 @@ class State(Enum):
     CLOSING = "closing"
     CLOSED = "closed"
 
+    #: Enum's own is Python code, and a state is looked up for every method on channel 0.
+    __hash__ = object.__hash__
+
 
 # Which methods on channel 0 a state takes, and the state they lead to. CLOSING is entered by sending connection.close.
 TRANSITIONS: Final[dict[State, dict[int, State]]] = {
@@ -79,6 +82,7 @@ TRANSITIONS: Final[dict[State, dict[int, State]]] = {
     },
     State.CLOSED: {},
 }
+_LAST: Final = (State.CLOSING, State.CLOSED)
 
 
 def next_state(state: State, method: Frame) -> State:
@@ -89,7 +93,7 @@ def next_state(state: State, method: Frame) -> State:
     following = TRANSITIONS[state].get(method.index)
     if following is not None:
         return following
-    if state in (State.CLOSING, State.CLOSED):
+    if state in _LAST:
         return state
     raise channel_error(f"unexpected method in connection state {state.value}")
 
@@ -196,8 +200,7 @@ def _text(value: Value) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Limits of a connection, as offered by tune or agreed by tune-ok. 0 is no limit, or no heartbeat."""
 
     channel_max: int

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeVar
 from pamqp import commands
 from pamqp.base import Frame
 
-from rabbitlike.protocol import tables
+from rabbitlike.protocol import octets, tables
 from rabbitlike.protocol.errors import AmqpError, frame_error, not_implemented
 
 MethodT = TypeVar("MethodT", bound=Frame)
@@ -120,7 +120,8 @@ def decode(payload: bytes) -> Frame:
     """The method in the payload of a method frame."""
     if len(payload) < 4:
         raise frame_error("cannot decode method: truncated class and method id")
-    index = int.from_bytes(payload[:4], "big")
+    p = payload
+    index = octets.get_u32(p, 0)
     cls = METHODS.get(index)
     if cls is None:
         raise _about(index, not_implemented(f"unknown method {index >> 16},{index & 0xFFFF}"))
@@ -134,9 +135,9 @@ def decode(payload: bytes) -> Frame:
             if mask == 1:
                 if at >= end:
                     raise _undecodable(cls, "truncated bits")
-                bits = payload[at]
+                bits = p[at]
                 at += 1
-            value = bits & mask != 0
+            value = (bits & mask) != 0
         elif code == _TABLE:
             try:
                 value, at = tables.decode(payload, at)
@@ -144,16 +145,24 @@ def decode(payload: bytes) -> Frame:
                 raise _undecodable(cls, error.text.removeprefix("cannot decode ")) from error
         else:
             start = at + _SIZES[code]
-            number = int.from_bytes(payload[at:start], "big")
+            number = _number(p, at, start) if start <= end else 0
             at = start if code < _SHORTSTR else start + number
             if at > end:
                 raise _undecodable(cls, f"truncated {name}")
-            value = number if code < _SHORTSTR else str(payload[start:at], "utf-8", "surrogateescape")
+            value = number if code < _SHORTSTR else payload[start:at].decode("utf-8", "surrogateescape")
         setattr(method, name, value)
     # parity: RabbitMQ matches the whole payload, so octets left over do not decode either.
     if at != end:
         raise _undecodable(cls, f"{end - at} octets left over")
     return method
+
+
+def _number(p: bytes, at: int, end: int) -> int:
+    number = 0
+    while at < end:
+        number = number << 8 | p[at]
+        at += 1
+    return number
 
 
 def encode(method: Frame, channel: int) -> bytes:
@@ -168,17 +177,17 @@ def encode(method: Frame, channel: int) -> bytes:
             if mask == 1:
                 out.append(0)
             if value:
-                out[-1] |= mask
+                out[len(out) - 1] |= mask
         elif code == _TABLE:
             out += tables.encode(value or {})
         elif code < _SHORTSTR:
             out += (value or 0).to_bytes(_SIZES[code], "big")
         else:
-            octets = (value or "").encode("utf-8", "surrogateescape")
-            if code == _SHORTSTR and len(octets) > 255:
+            text = (value or "").encode("utf-8", "surrogateescape")
+            if code == _SHORTSTR and len(text) > 255:
                 raise ValueError(f"{method.name}.{name} is longer than 255 octets")
-            out += len(octets).to_bytes(_SIZES[code], "big")
-            out += octets
+            out += len(text).to_bytes(_SIZES[code], "big")
+            out += text
     out[3:7] = (len(out) - 7).to_bytes(4, "big")
     out.append(_END)
     return bytes(out)

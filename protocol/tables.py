@@ -12,6 +12,7 @@ from struct import Struct
 from types import NoneType
 from typing import Final, Self, TypeAlias
 
+from rabbitlike.protocol import octets
 from rabbitlike.protocol.errors import AmqpError, frame_error
 
 Value: TypeAlias = "bool | int | float | Decimal | str | bytes | list[Value] | dict[str, Value] | None"
@@ -150,16 +151,16 @@ def same_value(a: Value, b: Value) -> bool:
 
 def decode(raw: bytes | memoryview, at: int = 0) -> tuple[Table, int]:
     """Read a table with its length prefix at `at`; also gives the place after it."""
-    octets = raw if isinstance(raw, bytes) else bytes(raw)
+    data = raw if isinstance(raw, bytes) else bytes(raw)
     start = at + 4
-    end = start + _length(octets, at, len(octets))
-    return _decode_table(octets, start, end, 1), end
+    end = start + _length(data, at, len(data))
+    return _decode_table(data, start, end, 1), end
 
 
 def decode_body(raw: bytes | memoryview) -> Table:
     """Read a table that came without its length prefix."""
-    octets = raw if isinstance(raw, bytes) else bytes(raw)
-    return _decode_table(octets, 0, len(octets), 1)
+    data = raw if isinstance(raw, bytes) else bytes(raw)
+    return _decode_table(data, 0, len(data), 1)
 
 
 def encode(table: Mapping[str, Value]) -> bytes:
@@ -177,7 +178,7 @@ def _length(raw: bytes, at: int, end: int) -> int:
     """The 4-octet length at `at`, when that many octets do follow before `end`."""
     if at + 4 > end:
         raise _malformed("truncated length")
-    length = int.from_bytes(raw[at : at + 4], "big")
+    length = octets.get_u32(raw, at)
     if at + 4 + length > end:
         raise _malformed(f"length {length} exceeds the {end - at - 4} octets left")
     return length
@@ -192,7 +193,7 @@ def _decode_table(raw: bytes, at: int, end: int, depth: int) -> Table:
         key_end = at + 1 + raw[at]
         if key_end >= end:
             raise _malformed("truncated key")
-        key = str(raw[at + 1 : key_end], "utf-8", "surrogateescape")
+        key = raw[at + 1 : key_end].decode("utf-8", "surrogateescape")
         kind = _letter(raw[key_end])
         values[key], at = _decode_value(raw, kind, key_end + 1, end, depth)
         kinds[key] = kind
@@ -226,7 +227,7 @@ def _decode_value(raw: bytes, kind: str, at: int, end: int, depth: int) -> tuple
         start = at + 4
         stop = start + _length(raw, at, end)
         if kind == "S":
-            return str(raw[start:stop], "utf-8", "surrogateescape"), stop
+            return raw[start:stop].decode("utf-8", "surrogateescape"), stop
         if kind == "F":
             return _decode_table(raw, start, stop, depth + 1), stop
         if kind == "A":
@@ -281,9 +282,9 @@ def _encode_value(out: bytearray, known: str | None, value: Value, depth: int) -
     kind = _kind_for(known, value)
     out.append(ord(kind))
     if isinstance(value, str):
-        octets = value.encode("utf-8", "surrogateescape")
-        out += len(octets).to_bytes(4, "big")
-        out += octets
+        text = value.encode("utf-8", "surrogateescape")
+        out += len(text).to_bytes(4, "big")
+        out += text
     elif isinstance(value, bool):
         out.append(value)
     elif isinstance(value, int | float):

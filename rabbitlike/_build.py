@@ -32,6 +32,8 @@ SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
 #: What stands on the way of a message. `protocol.octets` is missing on purpose: its `.pxd` holds the C twins of its
 #: functions, which are cimported into the modules below; compiled itself it would only hide them.
 HOT = (
+    "rabbitlike.protocol.tables",
+    "rabbitlike.protocol.methods",
     "rabbitlike.protocol.frames",
     "rabbitlike.protocol.content",
     "rabbitlike.protocol.properties",
@@ -61,6 +63,7 @@ HOT = (
     "rabbitlike.session.confirms",
     "rabbitlike.session.consumer",
     "rabbitlike.session.channel",
+    "rabbitlike.session.connection",
 )
 
 DIRECTIVES = {

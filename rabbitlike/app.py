@@ -24,6 +24,7 @@ from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.views import node_name
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
+from rabbitlike.log import configure as configure_log
 from rabbitlike.server.listener import BACKLOG, Endpoint, ListenError, bind, endpoints, urls
 from rabbitlike.server.transport import Transports
 from rabbitlike.storage.api import StorageError, Store
@@ -224,7 +225,7 @@ class App:
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C; the exit code."""
-    _configure_log(settings.log_level)
+    configure_log(settings.log_level)
     _raise_file_limit()
     _tame_allocator()
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -347,13 +348,6 @@ def _tame_allocator() -> None:
 
 def _build_name() -> str:
     return "compiled" if not str(turn.__file__).endswith(".py") else "pure Python; a C compiler makes it faster"
-
-
-def _configure_log(level: str) -> None:
-    logging.basicConfig(
-        level=level.upper(), stream=sys.stderr, format="%(asctime)s.%(msecs)03d [%(levelname)s] %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
-    )  # fmt: skip
 
 
 def _raise_file_limit() -> None:

@@ -33,7 +33,10 @@ class Attempts:
         self._sources: dict[tuple[str, str, str], Attempt] = {}
 
     def count(self, protocol: str, address: str, username: str, *, succeeded: bool) -> None:
-        self._add(self._totals.setdefault(protocol, Attempt(protocol)), succeeded)
+        total = self._totals.get(protocol)
+        if total is None:
+            total = self._totals[protocol] = Attempt(protocol)
+        self._add(total, succeeded)
         if not self._tracks_sources:
             return
         key = (protocol, address, username)

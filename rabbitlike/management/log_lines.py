@@ -12,8 +12,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+from rabbitlike.log import is_plain
 
 KEPT: Final = 1000
 #: Lines that wait for one listener.
@@ -25,8 +26,7 @@ MAX_LINE: Final = 16_384
 LOGGER: Final = "rabbitlike"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     timestamp_ms: int
     severity: str
     source: str
@@ -97,7 +97,7 @@ class LogLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = self.format(record)[:MAX_LINE]
+            text = (record.getMessage() if is_plain(record) else self.format(record))[:MAX_LINE]
             line = Line(int(record.created * 1000), record.levelname.lower(), record.name, text)
             if threading.get_ident() == self._thread:
                 self._add(line)

@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import logging
 import ssl
+from functools import lru_cache
 from typing import Final, cast
 
 from rabbitlike.broker.broker import Broker
@@ -202,13 +203,18 @@ def peer_of(transport: asyncio.Transport) -> Peer:
         local_port=local_port,
         tls=secured is not None,
         certificate_name=certificate_name(secured) if secured is not None else None,
-        is_loopback=host == UNIX_HOST or ipaddress.ip_address(host).is_loopback,
+        is_loopback=_is_loopback(host),
         **({} if secured is None else agreed(secured)),
     )
 
 
 #: What stands for the address of a client of a unix socket.
 UNIX_HOST: Final = "unix"
+
+
+@lru_cache(maxsize=1024)
+def _is_loopback(host: str) -> bool:
+    return host == UNIX_HOST or ipaddress.ip_address(host).is_loopback
 
 
 def _address(address: object) -> tuple[str, int]:

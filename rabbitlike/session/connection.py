@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pamqp import base, commands
 
+from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.permissions import Access, Resource
+from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
-from rabbitlike.protocol import methods
+from rabbitlike.protocol import methods, octets
 from rabbitlike.protocol.constants import BODY_FRAME, DISCARD, HEADER_FRAME, HEARTBEAT_FRAME, METHOD_FRAME
 from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import (
@@ -51,6 +53,10 @@ UNREAD_ANSWERS = 4 * 1024 * 1024
 LINGER_MS = 3000
 CLOSE_OK_TIMEOUT_MS = 30_000
 
+# Members of an Enum are looked up by Python code in 3.11: each is looked up once.
+AWAIT_HEADER, OPEN, CLOSING, CLOSED = State.AWAIT_HEADER, State.OPEN, State.CLOSING, State.CLOSED
+CLOSE, CLOSE_OK = commands.Connection.Close.index, commands.Connection.CloseOk.index
+
 #: What may come late on a channel that was closed; correct clients race here all the time.
 LATE = (
     commands.Basic.Ack.index,
@@ -69,19 +75,57 @@ EXPECTED = {
 class Connection(FrameReader):
     """One client."""
 
+    __slots__ = (
+        "_answering",
+        "_close_timer",
+        "_hold_until",
+        "_holds",
+        "_is_deaf",
+        "_is_hanging_up",
+        "_is_paused",
+        "_is_released",
+        "_unread",
+        "_used_numbers",
+        "broker",
+        "capabilities",
+        "channel_max",
+        "client_properties",
+        "connected_at_ms",
+        "frame_max",
+        "heartbeat",
+        "is_blocked",
+        "journal",
+        "leftover",
+        "mechanism",
+        "name",
+        "outlet",
+        "peer",
+        "recv_cnt",
+        "recv_oct",
+        "send_cnt",
+        "send_oct",
+        "settings",
+        "state",
+        "turn",
+        "user",
+        "vhost",
+        "wire",
+    )
+
     def __init__(self, broker: "Broker", wire: Wire, peer: Peer) -> None:
         super().__init__()
         self.broker = broker
+        self.turn: Turn = broker.turn
         self.settings = broker.settings
-        self.journal = broker.journal
+        self.journal: Journal | None = broker.journal
         self.wire = wire
         self.peer = peer
         self.name = str(peer)
-        self.connected_at_ms = broker.turn.now_ms
-        self.outlet = Outlet(self, broker.turn, min(FLUSH_SIZE, broker.settings.out_buffer_limit))
+        self.connected_at_ms = self.turn.now_ms
+        self.outlet = Outlet(self, self.turn, min(FLUSH_SIZE, broker.settings.out_buffer_limit))
         #: Octets of a frame that has not arrived whole; they come first in the next read.
         self.leftover = b""
-        self.state = State.AWAIT_HEADER
+        self.state = AWAIT_HEADER
         # Octets and reads, octets and writes
         self.recv_oct = 0
         self.recv_cnt = 0
@@ -117,29 +161,28 @@ class Connection(FrameReader):
 
     @property
     def is_open(self) -> bool:
-        return self.state is State.OPEN
+        return self.state is OPEN
 
     @property
     def is_closing(self) -> bool:
-        return self.state in (State.CLOSING, State.CLOSED)
+        return self.state in (CLOSING, CLOSED)
 
     # In
 
     def receive(self, data: bytearray, end: int) -> None:
         """Handle ``data[:end]``: what was left over of the last read, and what has arrived since."""
-        turn = self.broker.turn
-        turn.begin()
+        self.turn.begin()
         size = end - len(self.leftover)
         self.recv_oct += size
         self.recv_cnt += 1
         if self.vhost is not None:
             self.vhost.recv_oct += size
         self._handle(data, end)
-        turn.finish()
+        self.turn.finish()
 
     def _handle(self, data: bytearray, end: int) -> None:
         self.at = 0
-        if self.state is State.AWAIT_HEADER and not self._take_header(data, end):
+        if self.state is AWAIT_HEADER and not self._take_header(data, end):
             return
         while not self._is_deaf:
             start = self.at
@@ -155,7 +198,7 @@ class Connection(FrameReader):
                 log.exception("connection %s: unexpected error", self.name)
                 self._is_deaf = self._is_deaf or self.at == start
                 self.fail(internal_error("an unexpected error, for details see the broker log"))
-        self.leftover = b"" if self._is_deaf else bytes(data[self.at : end])
+        self.leftover = b"" if self._is_deaf or self.at == end else bytes(data[self.at : end])
 
     def _take_header(self, data: bytearray, end: int) -> bool:
         """The protocol header, before anything else. False: wait for more, or for nothing any more."""
@@ -168,7 +211,7 @@ class Connection(FrameReader):
             self.at = len(header)
             return True
         self._is_deaf = True
-        self.state = State.CLOSED
+        self.state = CLOSED
         self.release()
         return False
 
@@ -189,7 +232,7 @@ class Connection(FrameReader):
             self.hold("unread")
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
-        if self.state is State.CLOSED:
+        if self.state is CLOSED:
             return
         if kind == HEARTBEAT_FRAME:
             if number != 0:
@@ -200,9 +243,9 @@ class Connection(FrameReader):
             raise frame_error(f"unknown frame type {kind}")
         elif number == 0:
             self._on_connection_frame(kind, payload)
-        elif self.state is State.OPEN:
+        elif self.state is OPEN:
             self._on_channel_frame(kind, number, payload)
-        elif self.state is not State.CLOSING:
+        elif self.state is not CLOSING:
             raise channel_error(f"frame on channel {number} before the connection is open")
 
     def _on_connection_frame(self, kind: int, payload: bytes) -> None:
@@ -210,10 +253,7 @@ class Connection(FrameReader):
             raise unexpected_frame(EXPECTED[METHOD_FRAME])
         self._note_method(payload)
         method = methods.decode(payload)
-        if self.state is State.CLOSING and method.index not in (
-            commands.Connection.Close.index,
-            commands.Connection.CloseOk.index,
-        ):
+        if self.state is CLOSING and method.index not in (CLOSE, CLOSE_OK):
             return
         handler = CONNECTION_HANDLERS.get(method.index, refuse)
         handler(self, method)
@@ -221,7 +261,7 @@ class Connection(FrameReader):
     def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
         """A frame that its channel was not waiting for."""
         channel = self.channels.get(number)
-        index = int.from_bytes(payload[:4], "big") if kind == METHOD_FRAME else 0
+        index = octets.get_u32(payload, 0) if kind == METHOD_FRAME and len(payload) >= 4 else 0
         if channel is None:
             self._on_closed_channel(kind, number, payload)
         elif channel.expecting == DISCARD:
@@ -245,13 +285,17 @@ class Connection(FrameReader):
             raise channel_error("expected 'channel.open'")
 
     def _note_method(self, payload: bytes) -> None:
-        self.method_index = int.from_bytes(payload[:4], "big") if len(payload) >= 4 else 0
+        self.method_index = octets.get_u32(payload, 0) if len(payload) >= 4 else 0
 
     # Out
 
     def send(self, method: base.Frame) -> None:
         """A method on channel 0."""
-        self.outlet.put(methods.encode(method, 0))
+        self.put(methods.encode(method, 0))
+
+    def put(self, frame: bytes) -> None:
+        """A frame that was made before."""
+        self.outlet.put(frame)
         self.outlet.mark()
 
     def send_heartbeat(self) -> None:
@@ -271,7 +315,7 @@ class Connection(FrameReader):
 
     def flush(self) -> None:
         """Hand everything to the socket. Called by the turn, once, after all queues were pumped."""
-        if self._is_holding:
+        if self._is_holding():
             return
         outlet = self.outlet
         outlet.flushed()
@@ -289,7 +333,7 @@ class Connection(FrameReader):
                     self.hold("unread")
         if not self._is_paused:
             if self.is_stalled:
-                self.broker.turn.later(self._go_on)
+                self.turn.later(self._go_on)
             if not outlet.open:
                 self._reopen()
 
@@ -313,7 +357,6 @@ class Connection(FrameReader):
     def await_commit(self) -> None:
         self.broker.waiting[self] = None
 
-    @property
     def _is_holding(self) -> bool:
         return self.journal is not None and self._hold_until > self.journal.committed
 
@@ -324,9 +367,9 @@ class Connection(FrameReader):
         if 0 < self._hold_until <= number:
             self._hold_until = 0
             # Held back, it stayed marked: nobody but us flushes it now.
-            self.broker.turn.mark(self)
-        if self._is_hanging_up and not self._is_holding:
-            self.broker.turn.later(self._hang_up)
+            self.turn.mark(self)
+        if self._is_hanging_up and not self._is_holding():
+            self.turn.later(self._hang_up)
         return is_done and self._hold_until == 0
 
     def commit_failed(self) -> None:
@@ -339,11 +382,11 @@ class Connection(FrameReader):
         self.outlet.open = False
 
     def resume_delivery(self) -> None:
-        self.broker.turn.begin()
+        self.turn.begin()
         self._is_paused = False
         self._go_on()
         self._reopen()
-        self.broker.turn.finish()
+        self.turn.finish()
 
     def _reopen(self) -> None:
         self.outlet.open = True
@@ -481,7 +524,7 @@ class Connection(FrameReader):
         if self.is_closing:
             return
         self.release()
-        self.state = State.CLOSING
+        self.state = CLOSING
         self.send(
             methods.make(
                 commands.Connection.Close,
@@ -496,27 +539,27 @@ class Connection(FrameReader):
             patience_ms = LINGER_MS
         elif 0 < self.heartbeat * 1000 < patience_ms:
             patience_ms = self.heartbeat * 1000
-        self._close_timer = self.broker.turn.at(patience_ms, self._give_up)
+        self._close_timer = self.turn.at(patience_ms, self._give_up)
         # Whatever held it back, it must be able to answer.
         for reason in tuple(self._holds):
             self.let_go(reason)
 
     def shutdown(self, code: int, text: str) -> None:
         """The broker, or an operator, ends this connection."""
-        self.broker.turn.begin()
+        self.turn.begin()
         self.method_index = 0
         self.close(AmqpError(code, text))
-        self.broker.turn.finish()
+        self.turn.finish()
 
     def finish_close(self) -> None:
         """Both sides know: the socket can go, once the last answer is out."""
         self.release()
-        self.state = State.CLOSED
+        self.state = CLOSED
         self._is_deaf = True
-        self.broker.turn.later(self._hang_up)
+        self.turn.later(self._hang_up)
 
     def _hang_up(self) -> None:
-        if self._is_holding:
+        if self._is_holding():
             self._is_hanging_up = True
             return
         self._is_hanging_up = False
@@ -524,22 +567,22 @@ class Connection(FrameReader):
         self.wire.close()
 
     def _give_up(self) -> None:
-        if self.state is not State.CLOSED:
-            self.state = State.CLOSED
+        if self.state is not CLOSED:
+            self.state = CLOSED
             self._is_deaf = True
             self.wire.abort()
 
     def lost(self) -> None:
         """The socket is gone."""
-        self.broker.turn.begin()
-        self.state = State.CLOSED
+        self.turn.begin()
+        self.state = CLOSED
         self._is_deaf = True
         self.release()
-        self.broker.turn.finish()
+        self.turn.finish()
 
     def release(self) -> None:
         """Give back all that this client holds: messages, consumers, exclusive queues."""
-        if self._close_timer is not None and self.state in (State.CLOSING, State.CLOSED):
+        if self._close_timer is not None and self.state in (CLOSING, CLOSED):
             self._close_timer.cancel()
         if self._is_released:
             return

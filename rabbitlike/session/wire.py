@@ -1,7 +1,6 @@
 """The socket and who is at its other end, as a connection sees them."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Wire(Protocol):
@@ -22,8 +21,7 @@ class Wire(Protocol):
     def start_heartbeat(self, seconds: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """Who is at the other end."""
 
     host: str

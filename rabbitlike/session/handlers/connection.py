@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_OPEN_OK = methods.encode(methods.make(commands.Connection.OpenOk), 0)
+_CLOSE_OK = methods.encode(methods.make(commands.Connection.CloseOk), 0)
+
 
 def greet(connection: Connection, header: bytes) -> bool:
     """Answer the protocol header. False: the client speaks something else, and its socket is on its way out."""
@@ -44,8 +47,7 @@ def greet(connection: Connection, header: bytes) -> bool:
     settings = connection.settings
     offered = handshake.mechanisms(connection.peer.certificate_name)
     connection.state = State.AWAIT_START_OK
-    connection.outlet.put(_start_frame(settings.product, settings.version, settings.cluster_name, offered))
-    connection.outlet.mark()
+    connection.put(_start_frame(settings.product, settings.version, settings.cluster_name, offered))
     return True
 
 
@@ -69,15 +71,12 @@ def start_ok(connection: Connection, method: commands.Connection.StartOk) -> Non
         return
     connection.user = user
     connection.state = following
-    offer = _offer(connection)
-    connection.send(
-        methods.make(
-            commands.Connection.Tune,
-            channel_max=offer.channel_max,
-            frame_max=offer.frame_max,
-            heartbeat=offer.heartbeat,
-        )
-    )
+    connection.put(_tune_frame(_offer(connection)))
+
+
+@lru_cache(maxsize=16)
+def _tune_frame(offer: Tuning) -> bytes:
+    return methods.encode(methods.make(commands.Connection.Tune, **offer._asdict()), 0)
 
 
 def _capabilities(client_properties: Table) -> dict[str, bool]:
@@ -149,7 +148,7 @@ def open_(connection: Connection, method: commands.Connection.Open) -> None:
     connection.enter(_find_vhost(connection, method.virtual_host))
     connection.state = following
     connection.broker.churn.connections_created += 1
-    connection.send(methods.make(commands.Connection.OpenOk))
+    connection.put(_OPEN_OK)
 
 
 def _find_vhost(connection: Connection, name: str) -> Vhost:
@@ -209,7 +208,7 @@ def close(connection: Connection, method: commands.Connection.Close) -> None:
     if following is State.CLOSED:
         # parity: exclusive queues are gone before the client hears close-ok: it may declare them again at once.
         connection.release()
-    connection.send(methods.make(commands.Connection.CloseOk))
+    connection.put(_CLOSE_OK)
     if following is State.CLOSED:
         connection.finish_close()
 
