@@ -1,4 +1,4 @@
-"""What becomes of a publish that does not conform to the schema of its exchange or of a queue.
+"""What becomes of a publish that does not conform to the schema of its exchange or of a queue, or is too large for one.
 
 Judged is what clients publish, before it reaches any queue, so that a publish that closes its channel has gone nowhere.
 Messages that come another way (dead letters, moved, delayed until now) were judged before, or not at all.
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 
 
 def is_judged(exchange: Exchange, queues: Iterable[Queue]) -> bool:
-    """Is there a schema that a publish to these would have to conform to?"""
+    """Is there a schema that a publish to these would have to conform to, or a size it must not exceed?"""
     if exchange.schema is not None:
         return True
-    return any(queue.settings.schema is not None for queue in queues)
+    return any(queue.settings.schema is not None or queue.settings.max_message_size is not None for queue in queues)
 
 
 def judge(publication: Publication, exchange: Exchange, vhost: Vhost, *, is_transaction: bool = False) -> bool:
     """Take out what must not go where it was routed to; True: it may go as it is. Raises 406 where a schema says so;
-    also in a transaction, where nothing can be refused later."""
+    also in a transaction, where nothing can be refused later; and for a body that is too large for a queue."""
+    for queue in publication.queues:
+        _check_size(len(publication.body), queue)
     if not _judge_by_exchange(publication, exchange, vhost, is_transaction):
         return False
     kept: list[Queue] = []
@@ -56,6 +58,15 @@ def judge(publication: Publication, exchange: Exchange, vhost: Vhost, *, is_tran
     publication.divert(kept, letters, is_refused)
     _ask(vhost)
     return False
+
+
+def _check_size(octets: int, queue: Queue) -> None:
+    most = queue.settings.max_message_size
+    if most is not None and octets > most:
+        raise precondition_failed(
+            f"message size {octets} is larger than configured max size {most} of queue '{queue.name}' "
+            f"in vhost '{queue.vhost.name}'"
+        )
 
 
 def _judge_by_exchange(publication: Publication, exchange: Exchange, vhost: Vhost, is_transaction: bool) -> bool:

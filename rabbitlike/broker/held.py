@@ -10,12 +10,15 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.queues import browse
+from rabbitlike.broker.queues.burial import leaves_letters
 from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.settle import Settle
+from rabbitlike.broker.states import FAILED, RETURNED
 from rabbitlike.broker.views import clients_of
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.message import Message
     from rabbitlike.broker.queues.queue import Queue
-    from rabbitlike.broker.settle import Settle
 
 
 class Action(Enum):
@@ -43,8 +46,25 @@ class NotHeldError(Exception):
         self.is_here = is_here
 
 
+def decide(queue: Queue, message: Message, delivered_at_ms: int, how: Settle) -> Settled:
+    """Settle a message that has been out since then, and say what came of it."""
+    if how is Settle.ACK:
+        queue.ack(message, delivered_at_ms)
+        return Settled(Action.ACKED)
+    reason: Reason | None = Reason.REJECTED
+    if how is Settle.REJECT:
+        queue.reject(message)
+    else:
+        reason = queue.requeue(message, RETURNED if how is Settle.RETURN else FAILED)
+        if reason is None:
+            return Settled(Action.REQUEUED)
+    return Settled(Action.DEAD_LETTERED if leaves_letters(queue) else Action.DROPPED, reason)
+
+
 def settle(queue: Queue, position: int, how: Settle) -> Settled:
     """Decide about a message in its client's stead. Raises NotHeldError."""
+    if queue.loans is not None and (lent := queue.loans.settle(position, how)) is not None:
+        return lent
     for client in clients_of(queue.vhost):
         for channel in client.open_channels():
             settled = channel.settle_held(queue, position, how)
@@ -57,6 +77,8 @@ def extend(queue: Queue, position: int, more_ms: int) -> int | None:
     """Give whoever holds a message so much time from now; when that ends. None: it has no deadline at all.
 
     Raises NotHeldError."""
+    if queue.loans is not None and (lent_until_ms := queue.loans.extend(position, more_ms)) is not None:
+        return lent_until_ms
     for client in clients_of(queue.vhost):
         for channel in client.open_channels():
             due_at_ms = channel.extend_held(queue, position, more_ms)

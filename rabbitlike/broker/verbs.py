@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rabbitlike.broker.conformity import is_judged, judge
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.delay_times import is_timed, read_due
+from rabbitlike.broker.loans import Loans
 from rabbitlike.broker.message import Message, make_address, with_delivery_count
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
@@ -153,6 +154,15 @@ def settle(queue: Queue, fetched: list[Fetched], how: Settle) -> None:
             queue.requeue(each.message, LOOKED)  # somebody had a look: that is no failed try
         else:
             queue.reject(each.message)
+
+
+def lend(queue: Queue, fetched: list[Fetched], ms: int) -> int:
+    """Whoever fetched these settles them by position, within so much time; until when."""
+    if queue.loans is None:
+        queue.loans = Loans(queue)
+    for each in fetched:
+        queue.loans.lend(each.message, ms)
+    return queue.turn.now_ms + ms
 
 
 def check_fetch(queue: Queue) -> None:

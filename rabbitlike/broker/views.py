@@ -396,6 +396,10 @@ def consumers_of(queue: Queue) -> list[View]:
 def unacked_of(queue: Queue) -> Iterator[list[View]]:
     """The messages of a queue that clients hold, channel by channel: take a breath between two of them."""
     left = queue.unacked_count
+    if queue.loans is not None:
+        lent = queue.loans.view()
+        yield lent
+        left -= len(lent)
     for client in clients_of(queue.vhost):
         for channel in client.open_channels():
             held = channel.held_of(queue)

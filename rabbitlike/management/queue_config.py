@@ -88,9 +88,8 @@ class QueueConfig(Body):
     def arguments(self) -> Table:
         """What holds for good."""
         table = Table()
-        for key, value in (("x-partitions", self.partitions), ("x-max-message-size", self.limits.max_message_size)):
-            if value is not None:
-                table.put(key, value, "l")
+        if self.partitions is not None:
+            table.put("x-partitions", self.partitions, "l")
         if self.ordering is not None:
             table["x-ordering"] = self.ordering
         return table
@@ -105,6 +104,7 @@ class QueueConfig(Body):
             "retry-timeout": retry.total_timeout,
             "delivery-limit": retry.max_retries,
             "max-length": limits.max_queue_depth,
+            "max-message-size": limits.max_message_size,
             # A full queue says so.
             "overflow": None if limits.max_queue_depth is None else "reject-publish",
             "message-ttl": limits.message_ttl,
@@ -133,6 +133,7 @@ def pattern_of(queue: str) -> str:
 def config_of(queue: Queue) -> dict[str, object]:
     """What a queue obeys, wherever it was said."""
     settings, retry, arguments = queue.settings, queue.settings.retry, queue.arguments
+    largest = queue.vhost.broker.settings.max_message_size
     has_exchange = settings.dead_letter_exchange is not None
     own = f"{queue.name}.dlq" if settings.dead_letter_auto else None
     return {
@@ -151,7 +152,7 @@ def config_of(queue: Queue) -> dict[str, object]:
             "alert_webhook": settings.dead_letter_webhook,
         },
         "limits": {
-            "max_message_size": arguments.get("x-max-message-size", queue.vhost.broker.settings.max_message_size),
+            "max_message_size": largest if settings.max_message_size is None else settings.max_message_size,
             "max_queue_depth": settings.max_length,
             "message_ttl": to_text(settings.message_ttl_ms),
         },

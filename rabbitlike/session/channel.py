@@ -15,13 +15,13 @@ from rabbitlike.broker.conformity import is_judged, judge
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.delay_times import DELAY_KEY, DELIVER_AT_KEY, is_timed, read_due
-from rabbitlike.broker.held import Action, Settled
+from rabbitlike.broker.held import Settled, decide
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.ports import ClientName
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
-from rabbitlike.broker.queues.dead_letter import Reason, forget_client_deaths
+from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.settle import Settle
@@ -598,19 +598,9 @@ class Channel(Content):
         if delivery is None:
             return None
         self._lapse(delivery)
-        if how is Settle.ACK:
-            queue.ack(delivery.message, delivery.delivered_at_ms)
-            return Settled(Action.ACKED)
-        self._note_nack(delivery)
-        reason: Reason | None = Reason.REJECTED
-        if how is Settle.REJECT:
-            queue.reject(delivery.message)
-        else:
-            reason = queue.requeue(delivery.message, RETURNED)
-            if reason is None:
-                return Settled(Action.REQUEUED)
-        is_buried = queue.settings.dead_letter_exchange is not None
-        return Settled(Action.DEAD_LETTERED if is_buried else Action.DROPPED, reason)
+        if how is not Settle.ACK:
+            self._note_nack(delivery)
+        return decide(queue, delivery.message, delivery.delivered_at_ms, how)
 
     def extend_held(self, queue: Queue, position: int, more_ms: int) -> int | None:
         """Move a delivery's deadline; when it is now, 0 when it has none. None: it is not here."""

@@ -6,7 +6,7 @@ from pamqp import commands
 from rabbitlike.broker.policies import make_policy
 from rabbitlike.broker.policy_keys import POLICY
 from tests.support import frames
-from tests.support.pair import Channel, Message, Pair
+from tests.support.pair import Channel, Message, Pair, loose
 
 
 def publish(ch: Channel, *bodies: bytes, queue: str = "q") -> None:
@@ -291,3 +291,62 @@ def test_no_limit_unless_asked_for() -> None:
     ch.declare("q")
     publish(ch, *(b"%d" % number for number in range(1000)))
     assert ready(ch) == 1000
+
+
+# ------------------------------------------------------------------------------------------- the size of a message
+
+TOO_LARGE = "PRECONDITION_FAILED - message size 11 is larger than configured max size 10 of queue 'q' in vhost '/'"
+
+
+def test_a_message_too_large_for_its_queue() -> None:
+    """F15 exactly the limit fits; one octet more closes the channel, and no queue has got it."""
+    client = Pair().connect()
+    ch = client.channel()
+    ch.declare("q", arguments={"x-max-message-size": 10})
+    ch.declare("other")
+    for name in ("q", "other"):
+        ch.bind(name, "amq.fanout")
+    ch.publish(b"x" * 10, "amq.fanout")
+    ch.publish(b"x" * 11, "amq.fanout")
+    ch.expect_close(406, TOO_LARGE, commands.Basic.Publish)
+    ch = client.channel()
+    assert ch.drain("q") == [b"x" * 10]
+    assert ch.drain("other") == [b"x" * 10]
+
+
+def test_the_size_limit_in_a_transaction() -> None:
+    """F15 it is known at once, and the publishes before it are gone with the channel."""
+    client = Pair().connect()
+    ch = client.channel()
+    ch.declare("q", arguments={"x-max-message-size": 10})
+    ch.call(commands.Tx.Select(), commands.Tx.SelectOk)
+    publish(ch, b"fits", b"x" * 11)
+    ch.expect_close(406, TOO_LARGE, commands.Basic.Publish)
+    assert ready(client.channel()) == 0
+
+
+def test_the_size_limit_by_policy() -> None:
+    """F15 it holds at once, also for those who published there before; the lower of argument and policy wins."""
+    pair = Pair()
+    client = pair.connect()
+    ch = client.channel()
+    ch.declare("q", arguments={"x-max-message-size": 100})
+    publish(ch, b"x" * 11)
+    policies = pair.broker.vhosts["/"].policies
+    policies.set(make_policy("/", "small", POLICY, pattern="^q$", definition={"max-message-size": 10}))
+    publish(ch, b"x" * 10)
+    publish(ch, b"x" * 11)
+    ch.expect_close(406, TOO_LARGE, commands.Basic.Publish)
+    policies.clear(POLICY, "small")
+    ch = client.channel()
+    publish(ch, b"x" * 100)
+    assert ready(ch) == 3
+
+
+@pytest.mark.parametrize(("value", "said"), [(-1, "{value_negative,-1}"), ("big", '"expected integer, got longstr"')])
+def test_a_bad_size_limit(value: object, said: str) -> None:
+    """F15 refused when it is declared."""
+    ch = Pair().connect().channel()
+    ch.send(loose(commands.Queue.Declare, queue="q", arguments={"x-max-message-size": value}))
+    text = f"PRECONDITION_FAILED - invalid arg 'x-max-message-size' for queue 'q' in vhost '/': {said}"
+    ch.expect_close(406, text, commands.Queue.Declare)

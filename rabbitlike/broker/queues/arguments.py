@@ -46,6 +46,8 @@ class QueueSettings:
     max_length: int | None = None
     max_length_bytes: int | None = None
     overflow: Overflow = Overflow.DROP_HEAD
+    #: Of one body, in octets.
+    max_message_size: int | None = None
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
     dead_letter_strategy: DeadLetterStrategy = "at-most-once"
@@ -202,6 +204,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "x-dead-letter-strategy": _one_of(("at-most-once", "at-least-once"), "invalid_dlx_strategy"),
     "x-max-length": _not_negative,
     "x-max-length-bytes": _not_negative,
+    "x-max-message-size": _not_negative,
     "x-max-in-memory-length": _not_negative,
     "x-max-in-memory-bytes": _not_negative,
     "x-max-priority": _highest_priority,
@@ -281,6 +284,7 @@ _OURS: Final = (
     "x-ack-timeout",
     "x-dead-letter-auto",
     "x-default-priority",
+    "x-max-message-size",
     "x-priority-mode",
     "x-priority-weights",
     "x-priority-max-wait",
@@ -567,6 +571,7 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         max_length=_optional_int(arguments, "x-max-length"),
         max_length_bytes=_optional_int(arguments, "x-max-length-bytes"),
         overflow=overflow,
+        max_message_size=_optional_int(arguments, "x-max-message-size"),
         dead_letter_exchange=_optional_string(arguments, "x-dead-letter-exchange"),
         dead_letter_routing_key=_optional_string(arguments, "x-dead-letter-routing-key"),
         dead_letter_strategy="at-least-once" if at_least_once else "at-most-once",

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 def bury(queue: "Queue", message: Message, reason: Reason) -> None:
     """``message`` is out of ``queue`` already."""
     broker = queue.vhost.broker
-    settings = queue.settings
-    has_exchange = settings.dead_letter_exchange is not None
-    is_kept = not has_exchange and settings.dead_letter_auto and keeps_letters(queue)
+    has_exchange = queue.settings.dead_letter_exchange is not None
+    is_kept = not has_exchange and leaves_letters(queue)
     broker.deaths[reason][has_exchange or is_kept] += 1
     if queue.deaths is None:
         queue.deaths = {}
@@ -38,6 +37,12 @@ def bury(queue: "Queue", message: Message, reason: Reason) -> None:
     if broker.mourners:
         for mourner in broker.mourners:
             mourner(queue, message, reason)
+
+
+def leaves_letters(queue: "Queue") -> bool:
+    """Do those it gives up go anywhere?"""
+    settings = queue.settings
+    return settings.dead_letter_exchange is not None or (settings.dead_letter_auto and keeps_letters(queue))
 
 
 def retries_of(message: Message, reason: Reason) -> int:

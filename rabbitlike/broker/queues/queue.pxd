@@ -32,6 +32,8 @@ cdef class Queue(Pumped):
     cdef readonly object retries
     cdef readonly Expiry expiry
     cdef readonly object lease
+    cdef public object loans
+    cdef dict _pollers
     cdef Limits _limits
     cdef readonly Consumers consumers
     cdef readonly int64_t served_at_ms

@@ -6,6 +6,7 @@ out happens in `pump`, at the end of the turn; the few rules that depend on whet
 length limits) pump first and judge then. All of it is synchronous.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters, Timing
@@ -31,6 +32,7 @@ from rabbitlike.protocol.errors import access_refused
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.loans import Loans
     from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.vhost import Vhost
 
@@ -46,6 +48,7 @@ class Queue(Pumped):
         "_log",
         "_next_position",
         "_paging",
+        "_pollers",
         "_retry",
         "_simple",
         "_sparing",
@@ -62,6 +65,7 @@ class Queue(Pumped):
         "expiry",
         "is_paused",
         "lease",
+        "loans",
         "nacked",
         "name",
         "operator_policy",
@@ -139,6 +143,10 @@ class Queue(Pumped):
         self.unacked_persistent_bytes = 0
         #: Messages that wait for their next try; made when the first one does.
         self.retries: Waiting | None = None
+        #: What was fetched over HTTP and is held there; made when the first one is.
+        self.loans: Loans | None = None
+        #: Who is told when there is something that no consumer takes.
+        self._pollers: dict[Callable[[], None], None] | None = None
         self._next_position = 1
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
@@ -191,8 +199,11 @@ class Queue(Pumped):
         parity: what waits already keeps the TTL it came with.
         """
         is_trace_changed = settings.trace is not self.settings.trace
-        if settings.schema != self.settings.schema:
-            self.vhost.renew_routes()  # channels know whether they must look for a schema
+        is_judged_otherwise = settings.schema != self.settings.schema or (
+            settings.max_message_size != self.settings.max_message_size
+        )
+        if is_judged_otherwise:
+            self.vhost.renew_routes()  # channels know whether they must look at bodies
         timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
         self.apply(settings)
         if is_trace_changed:
@@ -345,6 +356,8 @@ class Queue(Pumped):
         while ready.count:
             consumer = self.consumers.take()
             if consumer is None:
+                if self._pollers is not None:
+                    self._tell_pollers(ready.count)
                 return
             message = self.take()
             if message is None:
@@ -389,6 +402,29 @@ class Queue(Pumped):
             return None
         self.counters.active_at_ms = self.turn.now_ms
         return self.take()
+
+    def poll(self, tell: Callable[[], None]) -> None:
+        """Have ``tell`` called once, when a message is ready that no consumer takes, or the queue is deleted: come and
+        fetch it then."""
+        if self._pollers is None:
+            self._pollers = {}
+        self._pollers[tell] = None
+
+    def end_poll(self, tell: Callable[[], None]) -> bool:
+        """Whether it had not been called yet; it will not be any more."""
+        if self._pollers is None or tell not in self._pollers:
+            return False
+        del self._pollers[tell]
+        return True
+
+    def _tell_pollers(self, count: int) -> None:
+        """So many messages, so many are told, those that wait longest first."""
+        pollers = self._pollers or {}
+        for tell in list(pollers)[:count]:
+            del pollers[tell]
+            tell()
+        if not pollers:
+            self._pollers = None
 
     def pause(self) -> None:
         """Hand nothing out until `resume`, neither to consumers nor to those who fetch."""
@@ -515,6 +551,10 @@ class Queue(Pumped):
             self._log.delete()
         if self.retries is not None:
             self.retries.stop()
+        if self.loans is not None:
+            self.loans.stop()
+        if self._pollers is not None:
+            self._tell_pollers(len(self._pollers))
         self.expiry.stop()
         self.lease.stop()
         for consumer in list(self.consumers.all):

@@ -19,7 +19,7 @@ from rabbitlike.broker.views import text
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Body, Number, checked_name, exchange_name
-from rabbitlike.management.context import Here
+from rabbitlike.management.context import Context, Here
 from rabbitlike.management.errors import ApiError, bad_request, closed, not_found
 from rabbitlike.management.messages import (
     filter_from,
@@ -30,6 +30,7 @@ from rabbitlike.management.messages import (
     to_payload,
     to_properties,
 )
+from rabbitlike.management.polling import LONGEST_WAIT_S, Poll
 from rabbitlike.management.routing import Router
 from rabbitlike.management.scanning import MAX_PAYLOADS, place_of, scan, token_of
 from rabbitlike.management.turns import stored, turn
@@ -43,6 +44,9 @@ router = Router("messages")
 MAX_MOVED: Final = 10_000
 #: Messages moved or deleted in one turn.
 STRIDE: Final = 20
+
+#: How long messages are held that were got to be settled later.
+ACK_DEADLINE_S: Final = 30.0
 
 REJECTED: Final = "rejected Unable to publish message. Check queue limits."
 
@@ -94,7 +98,7 @@ async def publish(here: Here, caller: Member, vhost: str, exchange: str, body: P
 
 
 class Get(Body):
-    ackmode: Literal["ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"]
+    ackmode: Literal["ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false", "manual"]
     count: Number
     encoding: JsonValue
     truncate: Number | None = None
@@ -108,6 +112,15 @@ _SETTLES: Final = {
 }
 
 
+Wait = Annotated[
+    float, Query(alias="wait", ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the first message.")
+]
+AckDeadline = Annotated[
+    float | None,
+    Query(alias="ack_deadline", gt=0, le=315_360_000, description="Seconds to settle what was got; 30 if not said."),
+]
+
+
 def _find(caller: Caller, vhost: str, name: str) -> Queue:
     home = caller.vhost(vhost, "vhost_not_found")
     caller.permit_in(home)("read", "queue", name)  # first: who may not read is not told what there is
@@ -117,31 +130,36 @@ def _find(caller: Caller, vhost: str, name: str) -> Queue:
 
 
 @router.post("/queues/{vhost:name}/{queue:name}/get", response_model=None)
-async def get(here: Here, caller: Member, vhost: str, queue: str, body: Get) -> Response:
-    """Get messages as basic.get does. parity: they are given back or settled when all have been got."""
+async def get(
+    request: Request,
+    here: Here,
+    caller: Member,
+    vhost: str,
+    queue: str,
+    body: Get,
+    wait_s: Wait = 0,
+    ack_deadline_s: AckDeadline = None,
+) -> Response:
+    """Get messages as basic.get does. parity: they are given back or settled when all have been got.
+
+    Beyond RabbitMQ: `wait` seconds for the first message; with ackmode `manual` hold them for `ack_deadline` seconds:
+    `/api/messages/{vhost}/{queue}/{position}/ack`, `nack` or `extend` say what is to become of each.
+    """
     if body.encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
-    no_ack = body.ackmode == "ack_requeue_false"
-    got: list[Fetched] = []
-    size = 0
-    slices = lists.Slices()
+    if ack_deadline_s is not None and body.ackmode != "manual":
+        raise bad_request("ack_deadline goes with ackmode manual")
+    deadline_ms = round((ACK_DEADLINE_S if ack_deadline_s is None else ack_deadline_s) * 1000)
     with _channel():
         found = _find(caller, vhost, queue)
-        try:
-            # parity: a negative count is never reached.
-            while len(got) != body.count and size < MAX_PAYLOADS:
-                with turn(here.broker):
-                    fetched = verbs.fetch(found, 1, caller.user, no_ack=no_ack)
-                if not fetched:
-                    break
-                got += fetched
-                size += len(fetched[0].message.body)
-                await slices.breathe()
-        finally:
-            if not no_ack:
-                with turn(here.broker):
-                    verbs.settle(found, got, _SETTLES[body.ackmode])
-    if got and found.durable and not body.ackmode.endswith("requeue_true"):
+        got = await _fetch(here, caller, found, body, deadline_ms)
+        if not got and wait_s and body.count:
+            poll = Poll(here.broker, found, wait_s)
+            while not got and await poll.is_worth_a_try(request):
+                got = await _fetch(here, caller, found, body, deadline_ms)
+            if found.deleted:
+                raise not_found("queue_not_found")
+    if got and found.durable and body.ackmode in ("ack_requeue_false", "reject_requeue_false"):
         await stored(here.broker)
     encoding, truncate = str(body.encoding), body.truncate
 
@@ -155,9 +173,35 @@ async def get(here: Here, caller: Member, vhost: str, queue: str, body: Get) -> 
             "message_count": each.message_count,
             "properties": properties_view(each.properties),
             **payload_view(message.body, encoding, truncate),
+            **({"position": message.position} if body.ackmode == "manual" else {}),
         }
 
     return await lists.written(got, show)
+
+
+async def _fetch(here: Context, caller: Caller, queue: Queue, body: Get, deadline_ms: int) -> list[Fetched]:
+    """What is there, up to the count; settled, or lent, as is wanted."""
+    no_ack = body.ackmode == "ack_requeue_false"
+    got: list[Fetched] = []
+    size = 0
+    slices = lists.Slices()
+    try:
+        # parity: a negative count is never reached.
+        while len(got) != body.count and size < MAX_PAYLOADS:
+            with turn(here.broker):
+                fetched = verbs.fetch(queue, 1, caller.user, no_ack=no_ack)
+                if body.ackmode == "manual":
+                    verbs.lend(queue, fetched, deadline_ms)
+            if not fetched:
+                break
+            got += fetched
+            size += len(fetched[0].message.body)
+            await slices.breathe()
+    finally:
+        if body.ackmode in _SETTLES:
+            with turn(here.broker):
+                verbs.settle(queue, got, _SETTLES[body.ackmode])
+    return got
 
 
 # Beyond RabbitMQ

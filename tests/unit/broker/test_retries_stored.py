@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
+from rabbitlike.broker import held, verbs
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.settle import Settle
 from rabbitlike.storage.check import check
 from tests.support.crash_pair import START_MS, Disk, DurablePair, SimulatedDisk, SqliteDisk
 from tests.support.pair import Channel, Message
@@ -255,3 +257,23 @@ def test_deadlines_do_not_outlive_the_broker(disk: Disk) -> None:
     assert message.redelivered
     advance(pair, 1000)
     assert counts(pair) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_loans_do_not_outlive_the_broker(disk: Disk, crash: bool) -> None:
+    """F23 S3 what somebody had fetched over HTTP and not settled is ready again, as delivered before."""
+    pair = disk.boot()
+    ch = opened(pair)
+    publish(pair, ch, b"acked", b"held")
+    guest = pair.broker.users.get("guest")
+    assert guest is not None
+    pair.broker.turn.begin()
+    verbs.lend(the_queue(pair), verbs.fetch(the_queue(pair), 2, guest, no_ack=False), 60_000)
+    held.settle(the_queue(pair), 1, Settle.ACK)
+    pair.broker.turn.finish()
+    commit(pair)
+    assert counts(pair) == (0, 1, 0)
+    pair = disk.boot(now_ms=START_MS + 1, crash=crash)
+    assert counts(pair) == (1, 0, 0)
+    message = fetch(pair.connect().channel())
+    assert (message.body, message.redelivered) == (b"held", True)
