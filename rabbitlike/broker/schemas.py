@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
-import jsonschema_rs
 import orjson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import jsonschema_rs
 
 SCHEMA: Final = "x-schema"
 ACTION: Final = "x-schema-action"
@@ -48,9 +49,8 @@ class Schema:
             return "it is not JSON"
         try:
             _compiled(self.text).validate(value)
-        except (jsonschema_rs.ValidationError, ValueError) as error:
-            said = error.message if isinstance(error, jsonschema_rs.ValidationError) else str(error)
-            return said[:FAULT_LENGTH]
+        except ValueError as error:
+            return _said(error)[:FAULT_LENGTH]
         return None
 
 
@@ -64,8 +64,8 @@ def text_of(value: object) -> str:
         _compiled(text)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error}") from None
-    except jsonschema_rs.ValidationError as error:
-        raise ValueError(error.message[:FAULT_LENGTH]) from None
+    except ValueError as error:
+        raise ValueError(_said(error)) from None
     except TypeError:
         raise ValueError("expected JSON") from None
     return text
@@ -79,8 +79,17 @@ def read_schema(arguments: Mapping[str, object]) -> Schema | None:
     return Schema(text_of(arguments[SCHEMA]), next((known for known in ACTIONS if known == action), "nack"))
 
 
+def _said(error: ValueError) -> str:
+    """Without the schema and the value, which the library's errors show at length."""
+    message: str | None = getattr(error, "message", None)
+    return str(error) if message is None else message[:FAULT_LENGTH]
+
+
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> jsonschema_rs.Validator:
+    # Most brokers never see a schema, and the import would delay every start.
+    import jsonschema_rs
+
     return jsonschema_rs.validator_for(json.loads(text), retriever=_refuse)
 
 

@@ -1,20 +1,67 @@
-"""The router every resource has one of."""
+"""The router every resource has one of, and routes that FastAPI looks at when they are needed.
+
+Finding out what a function takes costs FastAPI more than a millisecond, and there are hundreds: made at import they
+would be half of the time that the API takes to start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, routing
+from fastapi.routing import APIRoute
+from starlette.routing import compile_path
 
 from rabbitlike.management.replies import Reply
 
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+    from starlette.types import Receive, Scope, Send
+
+#: Between two routes that are made before they are asked for, the loop has this long for others.
+PAUSE_S: Final = 0.01
+
+
+class LateRoute(APIRoute):
+    """A route that can be matched, and is made when it is first called; or before, by `make_all`."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.path = path
+        self.endpoint = endpoint
+        self.methods = set(options["methods"])
+        self.path_regex, self.path_format, self.param_convertors = compile_path(path)
+        self.include_in_schema = options["include_in_schema"]
+        self._options: dict[str, Any] | None = options
+
+    def make(self) -> None:
+        """Twice does no harm: the API's description is made by a thread."""
+        options = self._options
+        if options is not None:
+            super().__init__(self.path, self.endpoint, **options)
+            self._options = None
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.make()
+        await super().handle(scope, receive, send)
+
+
+async def make_all(routes: Iterable[BaseRoute]) -> None:
+    """Make what is not made yet, one by one, so that hardly anybody has to wait for a route."""
+    for route in routes:
+        if isinstance(route, LateRoute):
+            route.make()
+            await asyncio.sleep(PAUSE_S)
+
 
 class Router(APIRouter):
-    """Routes under /api, whose answers are written by `replies`. Made at import, which a thread does; see api.py."""
+    """Routes under /api, whose answers are written by `replies`."""
 
     def __init__(self, tag: str = "", prefix: str = "/api") -> None:
-        super().__init__(prefix=prefix, tags=[tag] if tag else None, default_response_class=Reply)
+        super().__init__(
+            prefix=prefix, tags=[tag] if tag else None, default_response_class=Reply, route_class=LateRoute
+        )
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().add_api_route(path, endpoint, **options)

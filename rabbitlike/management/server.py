@@ -18,6 +18,7 @@ from rabbitlike.management.api import create_api
 from rabbitlike.management.context import Context
 from rabbitlike.management.intake import MAX_CONNECTIONS, Intake
 from rabbitlike.management.routes.metrics import create_metrics_api
+from rabbitlike.management.routing import make_all
 
 #: Requests under way at the end have this long; streams that never end by themselves are cut then.
 GRACE_S: Final = 1
@@ -37,11 +38,15 @@ class ManagementServer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
+        self._making: asyncio.Task[None] | None = None
         context.start()
 
     async def start(self, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         """Serve the API here."""
-        await self._serve(create_api(self._context), sockets, tls)
+        api = create_api(self._context)
+        await self._serve(api, sockets, tls)
+        if self._making is None:  # every port serves the same routes
+            self._making = asyncio.create_task(make_all(api.routes), name="routes")
 
     async def start_metrics(self, sockets: list[socket.socket]) -> None:
         """Serve metrics here, to whoever asks."""
@@ -71,6 +76,8 @@ class ManagementServer:
 
     async def stop(self) -> None:
         self._context.stop()
+        if self._making is not None:
+            self._making.cancel()
         for server, _ in self._running:
             server.should_exit = True
         if self._running:

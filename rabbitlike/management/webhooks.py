@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
-import httpx
-
 from rabbitlike import __version__
 from rabbitlike.broker.message import exchange_of, routing_key_of
 from rabbitlike.broker.queues.burial import retries_of
@@ -28,6 +26,10 @@ from rabbitlike.broker.views import text
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.message import Message
     from rabbitlike.broker.queues.dead_letter import Reason
@@ -197,7 +199,7 @@ class Target:
             self.last_status = await self._post(self.url, alert)
         except TimeoutError:
             return f"no answer within {TIMEOUT_S:g} s"
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        except _faults() as error:
             return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         # A redirect is not followed: it could lead anywhere.
         return None if 200 <= self.last_status < 300 else f"answered {self.last_status}"
@@ -288,8 +290,9 @@ class Webhooks:
     async def _open(self) -> httpx.AsyncClient:
         async with self._opening:
             if self._client is None:
-                # Reading the certificates of all authorities takes longer than the loop may stand still.
-                context = await asyncio.to_thread(httpx.create_ssl_context, trust_env=False)
+                context = await asyncio.to_thread(_load)
+                import httpx
+
                 self._client = httpx.AsyncClient(
                     verify=context,
                     trust_env=False,
@@ -298,6 +301,21 @@ class Webhooks:
                     headers={"User-Agent": f"rabbitlike/{__version__}"},
                 )
             return self._client
+
+
+def _load() -> ssl.SSLContext:
+    """The library, which most brokers never need and whose import would delay every start, and the certificates of all
+    authorities: both take longer than the loop may stand still."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """What sending may raise. Asked for when something was raised, and so after the library was loaded."""
+    import httpx
+
+    return httpx.HTTPError, httpx.InvalidURL, OSError, ValueError
 
 
 def sign(secret: bytes, body: bytes) -> str:

@@ -13,7 +13,17 @@ from tests.server.raw import PROTOCOL_HEADER, RawClient
 from tests.support.broker_process import running
 
 #: What would make a client wait: importing any of these takes longer than the rest of a start.
-SLOW = {"fastapi", "httpx", "prometheus_client", "pydantic", "pydantic_settings", "rich", "typer", "uvicorn"}
+SLOW = {
+    "fastapi",
+    "httpx",
+    "jsonschema_rs",
+    "prometheus_client",
+    "pydantic",
+    "pydantic_settings",
+    "rich",
+    "typer",
+    "uvicorn",
+}
 
 SERVES = """
 import asyncio, sys
@@ -21,8 +31,10 @@ from rabbitlike.app import App
 from rabbitlike.config import load
 
 async def serve():
-    app = App(load({"port": "0", "data_dir": sys.argv[1]}))
+    app = App(load({"port": "0", "management_port": "0", "data_dir": sys.argv[1]}))
     await app.start()
+    print(*sys.modules)
+    await app.start_management()
     print(*sys.modules)
     await app.stop()
 
@@ -33,9 +45,11 @@ asyncio.run(serve())
 def test_clients_do_not_wait_for_what_they_do_not_need(tmp_path: Path) -> None:
     """AMQP is served before anything of the management is even imported; `make bench` shows how soon."""
     found = subprocess.run([sys.executable, "-c", SERVES, str(tmp_path)], capture_output=True, text=True, check=True)
-    imported = found.stdout.split()
+    imported, with_management = (line.split() for line in found.stdout.splitlines())
     assert "rabbitlike.server.transport" in imported
     assert SLOW.isdisjoint(imported)
+    assert "uvicorn" in with_management
+    assert "httpx" not in with_management  # whose import takes as long as that of all routes
 
 
 def test_a_blocked_publisher_keeps_its_connection() -> None:

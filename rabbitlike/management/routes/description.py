@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from rabbitlike.management.auth import Member
 from rabbitlike.management.replies import encode
-from rabbitlike.management.routing import Router
+from rabbitlike.management.routing import LateRoute, Router
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -40,6 +40,9 @@ async def read(request: Request, caller: Member) -> Response:
 
 
 def _describe(app: FastAPI) -> bytes:
+    for route in app.routes:
+        if isinstance(route, LateRoute):
+            route.make()
     schema: dict[str, Any] = app.openapi()
     for path in schema["paths"].values():
         for operation in path.values():
