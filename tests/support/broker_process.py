@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
 
 ANNOUNCEMENT = "rabbitlike: listening on "
