@@ -386,6 +386,8 @@ class Queue(Pumped):
                 self.unacked_persistent_bytes += len(message.body)
             if message.attempts > 0:
                 self.counters.redeliver += 1
+                if self.retries is not None:
+                    self.retries.gone(message)
             elif message.published_at_ms == self.turn.now_ms:
                 self.waiting.at_once += 1
             else:
@@ -400,6 +402,8 @@ class Queue(Pumped):
             self.lease.renew()
         if self.is_paused or self.deleted:
             return None
+        if self.ready.count == 0 and self.retries is not None:
+            self.retries.hurry()
         self.counters.active_at_ms = self.turn.now_ms
         return self.take()
 
@@ -536,6 +540,8 @@ class Queue(Pumped):
             self.ready.remove(message)
         else:
             self.ready.shrink_page(page, 1, len(message.body))
+        if self.retries is not None:
+            self.retries.gone(message)
         if message.persistent:
             self.persistent_count -= 1
             self.persistent_bytes -= len(message.body)
@@ -596,6 +602,8 @@ class Queue(Pumped):
     def retire(self, message: Message, reason: Reason) -> None:
         """A ready message, out of the line already, comes to its end without having been delivered."""
         message.state = GONE
+        if self.retries is not None:
+            self.retries.gone(message)
         self._end(message, reason)
 
     def _end(self, message: Message, reason: Reason) -> None:

@@ -1,17 +1,20 @@
 """Messages of one queue that failed and wait for their next try, by the time they are due.
 
 They keep their positions and go back to their places. One timer, for the one that is due first. Beyond the queue's
-window a message that is on disk leaves its octets there and only its place is remembered; a batch is read back for all
-of it that is due soon. After a restart all start that way: nothing is read before its time.
+window a message that is on disk leaves its octets there and only its place is remembered; a batch is read back for what
+of it is due soon. After a restart all start that way: nothing is read before its time. However many come due at once,
+no more than a window of them is read: the others wait until half of those that went back are gone.
 """
 
 from collections import deque
 from heapq import heappop, heappush
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import StoredBatch
+from rabbitlike.broker.queues.paging import EVERYTHING
 from rabbitlike.broker.states import GONE, LOGGED, MESSAGE_COST, UNLOGGED, WAITING
 from rabbitlike.clock import Timer
 
@@ -31,8 +34,11 @@ class Waiting:
     """The waiting messages of one queue. A heap's entry whose message does not wait any more is passed over."""
 
     __slots__ = (
+        "_back",
+        "_back_bytes",
         "_due_at_ms",
         "_heap",
+        "_is_full",
         "_light",
         "_queue",
         "_timer",
@@ -51,6 +57,11 @@ class Waiting:
         self._light: dict[int, list[Entry]] = {}
         #: Those that came when the window was full and were not on disk yet.
         self._unwritten: deque[Entry] = deque()
+        #: Those that went back and are ready still, by position, and what they take in memory.
+        self._back: dict[int, int] = {}
+        self._back_bytes = 0
+        #: Some are due, and there is no room for them.
+        self._is_full = False
         self.count = 0
         #: Of those never read since a restart, a guess.
         self.body_bytes = 0
@@ -97,6 +108,9 @@ class Waiting:
         self._heap = []
         self._light = {}
         self._unwritten.clear()
+        self._back = {}
+        self._back_bytes = 0
+        self._is_full = False
         self.count = self.body_bytes = self.memory_bytes = 0
         self.stop()
         return messages
@@ -120,11 +134,17 @@ class Waiting:
     def _wake(self) -> None:
         """Those that are due go back; others see their turn between two slices of very many."""
         self._timer = None
+        self._is_full = False
         heap = self._heap
         now_ms = self._queue.turn.now_ms
         left = STRIDE
         while heap and heap[0][0] <= now_ms and left:
-            message = heappop(heap)[2]
+            message = heap[0][2]
+            if message.state == WAITING and not message.properties and self._back:
+                if self._back_bytes >= self._queue.paging.window_bytes:
+                    self._is_full = True
+                    return
+            heappop(heap)
             if message.state != WAITING:
                 continue
             left -= 1
@@ -136,6 +156,19 @@ class Waiting:
         if heap:
             self._watch(max(heap[0][0], now_ms))
 
+    def gone(self, message: Message) -> None:
+        """A message is not ready any more, that may have waited before."""
+        self._back_bytes -= self._back.pop(message.position, 0)
+        if self._is_full and self._timer is None and 2 * self._back_bytes <= self._queue.paging.window_bytes:
+            self._timer = self._queue.turn.at(0, self._wake)
+            self._due_at_ms = 0
+
+    def hurry(self) -> None:
+        """Nothing is ready, and somebody asks: those for which there was no room can come."""
+        if self._is_full:
+            self.stop()
+            self._wake()
+
     def _end_wait(self, message: Message, now_ms: int) -> None:
         """It has waited long enough, or in vain."""
         queue = self._queue
@@ -145,6 +178,10 @@ class Waiting:
         elif retry is not None and retry.is_over(message.published_at_ms, now_ms):
             queue.retire(message, Reason.RETRY_TIMEOUT)
         else:
+            if queue.paging.window_bytes != EVERYTHING:
+                octets = MESSAGE_COST + len(message.body)
+                self._back[message.position] = octets
+                self._back_bytes += octets
             queue.put_back(message)
 
     def _leave(self, message: Message) -> None:
@@ -174,22 +211,30 @@ class Waiting:
             self._unwritten.popleft()
 
     def _read(self, wanted: Message, now_ms: int) -> None:
-        """Bring a message's octets back, and with them those of its batch that are due soon."""
+        """Bring a message's octets back, and with them those of its batch that are due soon, if there is room."""
         assert isinstance(wanted.batch, StoredBatch)
         entries = self._light.pop(wanted.batch.batch_id, [])
+        entries.sort(key=itemgetter(0, 1))
         soon_ms = now_ms + READ_AHEAD_MS
-        if later := [entry for entry in entries if entry[0] > soon_ms]:
-            self._light[wanted.batch.batch_id] = later
+        room = self._queue.paging.window_bytes - self._back_bytes
         stored = {message.index: message for message in self._queue.paging.unpack(wanted.batch)}
-        for due_at_ms, _, message in entries:
-            if due_at_ms > soon_ms or message.state != WAITING or message.properties:
+        later: list[Entry] = []
+        for entry in entries:
+            due_at_ms, _, message = entry
+            if message.state != WAITING or message.properties:
                 continue
             found = stored.get(message.index)
             if found is None:
                 continue  # the batch cannot be read, and that has been told
+            if message is not wanted and (due_at_ms > soon_ms or room <= 0):
+                later.append(entry)
+                continue
+            room -= MESSAGE_COST + len(found.body)
             message.address, message.properties, message.body = found.address, found.properties, found.body
             message.persistent = found.persistent
             message.priority = found.priority
             message.published_at_ms = found.published_at_ms
             message.expires_at_ms = found.expires_at_ms
             self.memory_bytes += len(message.body)
+        if later:
+            self._light[wanted.batch.batch_id] = later

@@ -7,6 +7,7 @@ import pytest
 from pamqp import commands
 
 from rabbitlike.broker import held, verbs
+from rabbitlike.broker.queues import browse
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.settle import Settle
 from rabbitlike.storage.check import check
@@ -218,14 +219,102 @@ def test_octets_leave_memory_and_come_back(disk: Disk, persistent: bool) -> None
     assert retries.memory_bytes < 100 * 300 + 10_000 + 3 * 3000
     assert retries.body_bytes == sum(map(len, bodies))
     advance(pair, 1000)
-    assert retries.count == 0
-    assert retries.memory_bytes == 0
+    ready = the_queue(pair).ready
     for body in bodies:
         message = fetch(ch)
         assert (message.body, message.properties.priority, message.headers["x-delivery-count"]) == (body, 3, 1)
+        assert ready.memory_bytes + retries.memory_bytes < 100 * 300 + 2 * 10_000 + 3 * 3000
         ch.ack(message.tag)
     commit(pair)
     assert counts(pair) == (0, 0, 0)
+    assert retries.memory_bytes == 0
+
+
+WINDOW = 20_000
+#: Bodies of the ready and of the waiting ones, and one more; each message's place besides.
+BOUND = 2 * WINDOW + 1000 + 300 * 300
+
+
+def many_due(disk: Disk, arguments: dict[str, object] | None = None) -> DurablePair:
+    """Three hundred messages of a thousand octets, unread since a crash, come due at once."""
+    pair = disk.boot(queue_window=WINDOW)
+    ch = opened(pair, RETRY | (arguments or {}))
+    publish(pair, ch, *(b"%03d" % number + b"x" * 997 for number in range(300)))
+    fail(pair, ch, 300)
+    pair = disk.boot(now_ms=START_MS + 500, crash=True, queue_window=WINDOW)
+    assert counts(pair) == (0, 0, 300)
+    advance(pair, 500)
+    return pair
+
+
+def in_memory(pair: DurablePair) -> int:
+    queue = the_queue(pair)
+    assert queue.retries is not None
+    return queue.ready.memory_bytes + queue.retries.memory_bytes
+
+
+def test_many_that_come_due_at_once_come_back_by_and_by(disk: Disk) -> None:
+    """F5 no more than a window of them is in memory; a consumer gets all, in order, as room is made."""
+    pair = many_due(disk)
+    ready, _, waiting = counts(pair)
+    assert ready + waiting == 300
+    assert 10 <= ready < 30
+    assert in_memory(pair) < BOUND
+    ch = pair.connect().channel()
+    ch.qos(7)
+    ch.consume("q")
+    got: list[bytes] = []
+    while messages := ch.deliveries():
+        for message in messages:
+            got.append(message.body[:3])
+            ch.ack(message.tag)
+        assert in_memory(pair) < BOUND
+        advance(pair, 0)
+    assert got == [b"%03d" % number for number in range(300)]
+    assert counts(pair) == (0, 0, 0)
+
+
+def test_whoever_asks_for_one_is_given_those_that_are_due(disk: Disk) -> None:
+    """F5 basic.get finds no queue empty that has something due, however many are asked for in one turn."""
+    pair = many_due(disk)
+    ch = pair.connect().channel()
+    bodies = [message.body[:3] for message in (ch.get("q") for _ in range(300)) if message is not None]
+    assert bodies == [b"%03d" % number for number in range(300)]
+    assert ch.get("q") is None
+
+
+def test_those_that_leave_otherwise_make_room(disk: Disk) -> None:
+    """F5 F15 expired, dropped or deleted: whatever takes one out of the queue lets the next in."""
+    pair = many_due(disk, {"x-message-ttl": 3000, **DLX})
+    queue = the_queue(pair)
+    for _ in range(100):
+        first = queue.ready.head()
+        assert first is not None
+        pair.broker.turn.begin()
+        assert browse.remove(queue, [first.position]) == 1
+        pair.broker.turn.finish()
+        advance(pair, 0)
+    assert sum(counts(pair)) == 200
+    advance(pair, 2000)
+    assert counts(pair) == (0, 0, 0)
+    assert pair.broker.vhosts["/"].queues["dead"].ready.count == 200
+
+
+def test_purging_those_that_are_due(disk: Disk) -> None:
+    """F5 S9 in memory or not, they are gone, and stay so."""
+    pair = many_due(disk)
+    pair.broker.turn.begin()
+    assert the_queue(pair).purge() == 300
+    pair.broker.turn.finish()
+    commit(pair)
+    assert counts(pair) == (0, 0, 0)
+    ch = pair.connect().channel()
+    publish(pair, ch, b"new")
+    fail(pair, ch)
+    advance(pair, 1000)
+    assert ch.drain("q") == [b"new"]
+    pair = disk.boot(now_ms=START_MS + 5000, crash=True)
+    assert sum(counts(pair)) <= 1
 
 
 def test_a_batch_is_read_once_for_many(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
