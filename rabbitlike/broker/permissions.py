@@ -5,21 +5,21 @@ the vhost at all. Topic permissions narrow what passes a topic exchange, and onl
 grows with every change, so that answers may be remembered.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from rabbitlike.broker.patterns import Pattern, PatternError
 from rabbitlike.protocol.errors import access_refused, not_allowed
 
 Access = Literal["configure", "write", "read"]
 Resource = Literal["exchange", "queue"]
 
 
-def _compile(expression: str) -> re.Pattern[str]:
+def _compile(expression: str) -> Pattern:
     try:
-        return re.compile(expression or "^$")
-    except re.error as problem:
+        return Pattern(expression or "^$")
+    except PatternError as problem:
         raise ValueError(f"invalid regular expression {expression!r}: {problem}") from None
 
 
@@ -30,10 +30,10 @@ class Permission:
     configure: str
     write: str
     read: str
-    _patterns: dict[Access, re.Pattern[str]] = field(init=False, repr=False, compare=False)
+    _patterns: dict[Access, Pattern] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        patterns: dict[Access, re.Pattern[str]] = {
+        patterns: dict[Access, Pattern] = {
             "configure": _compile(self.configure),
             "write": _compile(self.write),
             "read": _compile(self.read),
@@ -41,7 +41,7 @@ class Permission:
         object.__setattr__(self, "_patterns", patterns)
 
     def allows(self, access: Access, name: str) -> bool:
-        return self._patterns[access].search(name) is not None
+        return self._patterns[access].is_in(name)
 
 
 @dataclass(frozen=True, slots=True)

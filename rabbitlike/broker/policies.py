@@ -8,11 +8,11 @@ or goes, never when a message does.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
+from rabbitlike.broker.patterns import Pattern, PatternError
 from rabbitlike.broker.policy_keys import (
     FOREIGN,
     OFFERED,
@@ -63,11 +63,11 @@ class Policy:
     definition: dict[str, Json]
     priority: int | float
     apply_to: str
-    _search: re.Pattern[str] = field(repr=False)
+    _search: Pattern = field(repr=False)
     _targets: frozenset[Target] = field(repr=False)
 
     def is_for(self, target: Target, name: str) -> bool:
-        return target in self._targets and self._search.search(name) is not None
+        return target in self._targets and self._search.is_in(name)
 
     def view(self) -> dict[str, Json]:
         """As the HTTP API and definitions show it."""
@@ -114,7 +114,7 @@ def make_policy(
     assert isinstance(priority, int | float)
     ordered = dict(sorted(definition.items()))
     return Policy(
-        vhost, name, kind, pattern, ordered, priority, apply_to, re.compile(pattern), _targets(apply_to, definition)
+        vhost, name, kind, pattern, ordered, priority, apply_to, Pattern(pattern), _targets(apply_to, definition)
     )
 
 
@@ -122,10 +122,9 @@ def _pattern_fault(pattern: Json) -> str | None:
     if not isinstance(pattern, str):
         return f"pattern should be a binary but was {term(pattern)}"
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        said, at = (error.msg, error.pos or 0) if isinstance(error, re.error) else (str(error), 0)
-        return f'pattern should be regular expression but is invalid: {{"{said}",{at}}}'
+        Pattern(pattern)
+    except PatternError as error:
+        return f'pattern should be regular expression but is invalid: {{"{error.said}",{error.at}}}'
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 #: Request line and headers of one request.
 MAX_HEAD: Final = 64 * 1024
@@ -24,12 +24,20 @@ class Intake(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        #: The request that is being answered; more may stand in `pipeline`, the next at its right.
+        self._answered: RequestResponseCycle | None = None
         self._head_octets = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
+        # uvicorn tells the request that came last. If that stands in line behind others, the one being answered would
+        # never hear of it and write to a socket that is closed.
+        self.pipeline.clear()
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         super().connection_lost(exc)
 
     def _await_head(self) -> None:
@@ -60,3 +68,10 @@ class Intake(HttpToolsProtocol):
         if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > MAX_HEAD:
             raise ValueError("the head is too large")
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answered = self.cycle
+
+    def on_response_complete(self) -> None:
+        if self.pipeline:
+            self._answered = self.pipeline[-1][0]
+        super().on_response_complete()

@@ -3,13 +3,16 @@
 import asyncio
 import socket
 import ssl
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
+import uvicorn
 
 from rabbitlike.management import intake
 from tests.support.broker_process import BrokerProcess, running
@@ -87,25 +90,84 @@ def test_following_the_log_does_not_hold_up_the_end() -> None:
             assert b"stopping" in b"".join(parts)
 
 
-async def test_a_head_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that sends nothing, or too slowly, is ended."""
-    monkeypatch.setattr(intake, "HEAD_TIMEOUT_S", 0.05)
-    import uvicorn
+REQUEST = b"GET /api/queues HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n"
 
-    async def app(scope: object, receive: object, send: object) -> None: ...
 
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_whoever_asks_much_and_hangs_up_leaves_no_trace(broker: BrokerProcess, is_reset: bool) -> None:
+    """The fixture's end looks for tracebacks in the log."""
+    for path in (b"/api/queues", b"/metrics/per-object", b"/api/livelog", b"/api/nothing"):
+        for wait_s in (0, 0.02):
+            client = socket.create_connection(("localhost", broker.management_port), 10)
+            client.sendall(REQUEST.replace(b"/api/queues", path) * 50)
+            time.sleep(wait_s)
+            if is_reset:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+    assert httpx.get(f"http://localhost:{broker.management_port}/api/whoami", auth=AUTH).status_code == 200
+
+
+@asynccontextmanager
+async def serving(app: Callable[..., Awaitable[None]]) -> AsyncIterator[tuple[str, int]]:
     config = uvicorn.Config(app, http=intake.Intake, lifespan="off", log_config=None)
     config.load()
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
     task = asyncio.create_task(server._serve([listening]))
     try:
-        reader, writer = await asyncio.open_connection(*listening.getsockname())
-        writer.write(b"GET / HT")
-        assert await asyncio.wait_for(reader.read(), 10) == b""
-        writer.close()
-    except ConnectionResetError:
-        pass
+        yield listening.getsockname()
     finally:
-        server.should_exit = True
+        server.should_exit = server.force_exit = True
         await task
+
+
+async def test_the_request_being_answered_hears_that_its_client_is_gone() -> None:
+    """Also if others stand in line behind it; those are not begun."""
+    begun: list[str] = []
+    first, heard = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: dict[str, str], receive: Callable[[], Awaitable[dict[str, str]]], send: object) -> None:
+        begun.append(scope["path"])
+        first.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        heard.set()
+
+    async with serving(app) as address:
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(5)))
+        await asyncio.wait_for(first.wait(), 30)
+        writer.close()
+        await asyncio.wait_for(heard.wait(), 30)
+    assert begun == ["/0"]
+
+
+async def test_requests_in_line_are_answered_in_order() -> None:
+    async def app(scope: dict[str, str], receive: object, send: Callable[[object], Awaitable[None]]) -> None:
+        body = scope["path"].encode()
+        headers = [(b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await asyncio.sleep(0.001)
+        await send({"type": "http.response.body", "body": body})
+
+    async with serving(app) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(5)))
+        for number in range(5):
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            assert await reader.readexactly(2) == b"/%d" % number
+        writer.close()
+
+
+async def test_a_head_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that sends nothing, or too slowly, is ended."""
+    monkeypatch.setattr(intake, "HEAD_TIMEOUT_S", 0.05)
+
+    async def app(scope: object, receive: object, send: object) -> None: ...
+
+    async with serving(app) as address:
+        with suppress(ConnectionResetError):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"GET / HT")
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()

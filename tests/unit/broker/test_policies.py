@@ -94,7 +94,7 @@ def test_all_faults_are_told_at_once() -> None:
         '[{<<"foo">>,1}] are not recognised policy settings\n'
         "apply-to 'z' unrecognised; should be one of: "
         "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'\n"
-        'pattern should be regular expression but is invalid: {"missing ), unterminated subpattern",0}\n'
+        'pattern should be regular expression but is invalid: {"missing )",1}\n'
         'priority should be a number, actually was <<"5">>\n'
     )
 
