@@ -1,22 +1,60 @@
 """Columns of packed rows, as whoever packs them hands them to whoever writes them: no row is an object."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
+
+#: Cells of a row, each of eight octets.
+CELLS: Final = 4
+#: Which part of a cell a number takes.
+Part = Literal[0, 1, 2]
+WHOLE: Final = 0
+LOW: Final = 1
+HIGH: Final = 2
+LOW_BITS: Final = 0xFFFFFFFF
+
+
+class Packed(NamedTuple):
+    """A number of each row. Those of half a cell are never negative."""
+
+    cells: memoryview
+    cell: int
+    part: Part
+
+    def all(self) -> list[int]:
+        numbers = self.cells[self.cell :: CELLS].tolist()
+        if self.part == LOW:
+            return [number & LOW_BITS for number in numbers]
+        return [number >> 32 for number in numbers] if self.part == HIGH else numbers
 
 
 class Numbers(NamedTuple):
-    """Whole numbers, each times `scale`; those below `none_below` are missing."""
+    """Whole numbers, that a range or the rows say."""
 
-    values: range | memoryview
-    scale: int = 1
-    none_below: int | None = None
+    values: range | Packed
+
+
+class Times(NamedTuple):
+    """Numbers that grow now and then, each times `scale`: where they do, and what they are from there on."""
+
+    starts: Sequence[int]
+    values: Sequence[int]
+    scale: int
+
+
+class Some(NamedTuple):
+    """Numbers, each times `scale`, of rows whose code has a mark; those below zero are missing too."""
+
+    values: Packed
+    codes: Packed
+    marks: Sequence[bool]
+    scale: int
 
 
 class Codes(NamedTuple):
-    """Words, by their number; no numbers: all are the first."""
+    """Words, or numbers that are few, by their codes; no codes: all are the first. None is missing."""
 
-    codes: memoryview | None
-    words: Sequence[str | None]
+    codes: Packed | None
+    words: Sequence[str | int | None]
 
 
 class Texts(NamedTuple):
@@ -26,7 +64,7 @@ class Texts(NamedTuple):
     octets: bytearray
 
 
-Column = Numbers | Codes | Texts
+Column = Numbers | Times | Some | Codes | Texts
 
 
 class Question(NamedTuple):
@@ -40,3 +78,21 @@ class Question(NamedTuple):
     until_ms: int | None = None
     #: The newest so many.
     limit: int = 1000
+
+
+def values(column: Column, count: int) -> Sequence[object]:
+    """One by one: for those who have no better way, and for tests."""
+    if isinstance(column, Numbers):
+        return column.values if isinstance(column.values, range) else column.values.all()
+    if isinstance(column, Times):
+        ends = [*column.starts[1:], count]
+        runs = zip(column.starts, ends, column.values, strict=True)
+        return [value * column.scale for start, end, value in runs for _ in range(start, end)]
+    if isinstance(column, Some):
+        both = zip(column.values.all(), column.codes.all(), strict=True)
+        return [value * column.scale if column.marks[code] and value >= 0 else None for value, code in both]
+    if isinstance(column, Codes):
+        return [column.words[code] for code in (column.codes.all() if column.codes is not None else [0] * count)]
+    starts = [0, *column.ends[:-1]]
+    octets = [column.octets[start:end] for start, end in zip(starts, column.ends, strict=True)]
+    return [each.decode("utf-8", "replace") or None for each in octets]

@@ -1,26 +1,23 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+cdef int CELLS, HIGH, LOW
 cdef int _BLOCK, _PART, _PARTS
-cdef uint64_t _LOW
+cdef int64_t _LOW
 
 
-@cython.locals(count=Py_ssize_t, at=Py_ssize_t, octet=int, number=int32_t)
-cpdef Py_ssize_t look_up(int32_t[::1] codes, int32_t[::1] table, int64_t[::1] present, unsigned char[::1] levels) except -1
+@cython.locals(place=Py_ssize_t, at=Py_ssize_t, number=int64_t, first=int64_t, differ=int64_t)
+cpdef bint gather(int64_t[::1] cells, Py_ssize_t cell, int part, int64_t[::1] out, Py_ssize_t count) except -1
 
-@cython.locals(count=Py_ssize_t, at=Py_ssize_t, octet=int, number=int32_t)
-cpdef Py_ssize_t look_up_small(
-    signed char[::1] codes, int32_t[::1] table, int64_t[::1] present, unsigned char[::1] levels
+@cython.locals(found=Py_ssize_t, at=Py_ssize_t, octet=int, number=int32_t)
+cpdef Py_ssize_t look_up(
+    int64_t[::1] codes, Py_ssize_t count, int32_t[::1] table, int64_t[::1] present, unsigned char[::1] levels
 ) except -1
 
-@cython.locals(count=Py_ssize_t, at=Py_ssize_t, octet=int, number=int64_t)
+@cython.locals(found=Py_ssize_t, at=Py_ssize_t, octet=int)
 cpdef Py_ssize_t take(
-    int64_t[::1] values, int64_t least, int64_t scale, int64_t[::1] present, unsigned char[::1] levels
-) except -1
-
-@cython.locals(count=Py_ssize_t, at=Py_ssize_t, octet=int, number=int64_t)
-cpdef Py_ssize_t take_small(
-    int32_t[::1] values, int64_t least, int64_t scale, int64_t[::1] present, unsigned char[::1] levels
+    int64_t[::1] values, int64_t[::1] codes, Py_ssize_t count, int32_t[::1] marks, int64_t scale,
+    int64_t[::1] present, unsigned char[::1] levels
 ) except -1
 
 @cython.locals(end=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, place=Py_ssize_t)

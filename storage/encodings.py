@@ -5,6 +5,8 @@ enough for all rows; `present` is filled with the values of those that have one,
 for each of those rows.
 """
 
+from rabbitlike.storage.columns import CELLS, HIGH, LOW
+
 #: Differences that share a smallest one, and those of them that share a width.
 _BLOCK = 128
 _PART = 32
@@ -12,76 +14,68 @@ _PARTS = 4
 _LOW = 0xFFFFFFFF
 
 
-def look_up(codes: memoryview, table: memoryview, present: memoryview, levels: bytearray) -> int:
+def gather(cells: memoryview, cell: int, part: int, out: memoryview, count: int) -> bool:
+    """A number of each row, out of its cells. Is it the same in all of them?"""
+    place = cell
+    differ = 0
+    first = cells[cell]
+    if part == LOW:
+        first &= _LOW
+    elif part == HIGH:
+        first >>= 32
+    for at in range(count):
+        number = cells[place]
+        if part == LOW:
+            number &= _LOW
+        elif part == HIGH:
+            number >>= 32
+        out[at] = number
+        differ |= number ^ first
+        place += CELLS
+    return differ == 0
+
+
+def look_up(codes: memoryview, count: int, table: memoryview, present: memoryview, levels: bytearray) -> int:
     """Numbers of words as `table` has them, -1 for none; how many rows have one."""
-    count = 0
+    found = 0
     octet = 0
-    for at in range(len(codes)):
+    for at in range(count):
         number = table[codes[at]]
         if number >= 0:
-            present[count] = number
-            count += 1
+            present[found] = number
+            found += 1
             octet |= 1 << (at & 7)
         if at & 7 == 7:
             levels[at >> 3] = octet
             octet = 0
     if octet:
-        levels[len(codes) >> 3] = octet
-    return count
+        levels[count >> 3] = octet
+    return found
 
 
-def look_up_small(codes: memoryview, table: memoryview, present: memoryview, levels: bytearray) -> int:
-    """The same for codes of an octet."""
-    count = 0
+def take(
+    values: memoryview,
+    codes: memoryview,
+    count: int,
+    marks: memoryview,
+    scale: int,
+    present: memoryview,
+    levels: bytearray,
+) -> int:
+    """Numbers from zero on, each times `scale`, of rows whose code is marked; how many there are."""
+    found = 0
     octet = 0
-    for at in range(len(codes)):
-        number = table[codes[at]]
-        if number >= 0:
-            present[count] = number
-            count += 1
+    for at in range(count):
+        if marks[codes[at]] and values[at] >= 0:
+            present[found] = values[at] * scale
+            found += 1
             octet |= 1 << (at & 7)
         if at & 7 == 7:
             levels[at >> 3] = octet
             octet = 0
     if octet:
-        levels[len(codes) >> 3] = octet
-    return count
-
-
-def take(values: memoryview, least: int, scale: int, present: memoryview, levels: bytearray) -> int:
-    """Numbers from `least` on, each times `scale`; how many rows have one."""
-    count = 0
-    octet = 0
-    for at in range(len(values)):
-        number = values[at]
-        if number >= least:
-            present[count] = number * scale
-            count += 1
-            octet |= 1 << (at & 7)
-        if at & 7 == 7:
-            levels[at >> 3] = octet
-            octet = 0
-    if octet:
-        levels[len(values) >> 3] = octet
-    return count
-
-
-def take_small(values: memoryview, least: int, scale: int, present: memoryview, levels: bytearray) -> int:
-    """The same for numbers of four octets."""
-    count = 0
-    octet = 0
-    for at in range(len(values)):
-        number = values[at]
-        if number >= least:
-            present[count] = number * scale
-            count += 1
-            octet |= 1 << (at & 7)
-        if at & 7 == 7:
-            levels[at >> 3] = octet
-            octet = 0
-    if octet:
-        levels[len(values) >> 3] = octet
-    return count
+        levels[count >> 3] = octet
+    return found
 
 
 def texts(ends: memoryview, octets: bytearray, out: bytearray, levels: bytearray) -> int:

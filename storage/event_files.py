@@ -19,7 +19,7 @@ from queue import Full, Queue
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rabbitlike.storage.columns import Codes, Column, Numbers
+from rabbitlike.storage.columns import Column, Numbers, values
 from rabbitlike.storage.parquet import Parquet, Schema
 
 if TYPE_CHECKING:
@@ -156,29 +156,15 @@ class EventFiles:
 
 
 def _count(columns: Mapping[str, Column]) -> int:
-    return next(len(column.values) for column in columns.values() if isinstance(column, Numbers))
-
-
-def values(column: Column, count: int) -> Iterator[object]:
-    """One by one, without pyarrow."""
-    if isinstance(column, Numbers):
-        for number in column.values:
-            yield None if column.none_below is not None and number < column.none_below else number * column.scale
-    elif isinstance(column, Codes):
-        for at in range(count):
-            yield column.words[0 if column.codes is None else column.codes[at]]
-    else:
-        start = 0
-        for end in column.ends:
-            yield column.octets[start:end].decode("utf-8", "replace") or None
-            start = end
+    return next(
+        len(each.values) for each in columns.values() if isinstance(each, Numbers) and isinstance(each.values, range)
+    )
 
 
 def _write_json(path: Path, columns: Mapping[str, Column], schema: Schema) -> None:
     import gzip
 
     count = _count(columns)
-
     kinds = {name: kind for name, kind, _ in schema}
     with gzip.open(path, "wt", encoding="utf-8", compresslevel=3) as file:
         for row in zip(*(values(columns[name], count) for name in kinds), strict=True):

@@ -11,7 +11,7 @@ from struct import pack as pack_struct
 from typing import Final, NamedTuple
 
 from rabbitlike.storage import encodings
-from rabbitlike.storage.columns import Codes, Column, Numbers, Texts
+from rabbitlike.storage.columns import Codes, Column, Packed, Some, Texts, Times
 
 MAGIC: Final = b"PAR1"
 Schema = Sequence[tuple[str, str, bool]]
@@ -33,7 +33,6 @@ KINDS: Final = {
 }
 #: A page below this is not worth compressing.
 LEAST_BYTES: Final = 512
-_LEAST: Final = -(1 << 63)
 
 
 class Page(NamedTuple):
@@ -61,7 +60,7 @@ class Parquet:
         """The octets of a file of `count` rows, in pieces."""
         if not self._encoder.fits(count):
             self._encoder = _Encoder(count)
-        self._encoder.count = count
+        self._encoder.begin(count)
         pieces, chunks, at = [MAGIC], [], len(MAGIC)
         for name, kind, nullable in self._schema:
             written, chunk = self._chunk(name, kind, self._encoder.encode(columns[name], kind, nullable), count, at)
@@ -109,125 +108,153 @@ class Parquet:
 
 
 class _Encoder:
-    """Makes pages of columns of `count` rows."""
+    """Makes pages of the columns of one file after the other."""
 
     def __init__(self, capacity: int) -> None:
-        self.count = capacity
-        # A block more than there are rows: the last one may be filled up.
-        self._present = array("q", bytes(8 * (capacity + 128)))
+        self._capacity = capacity
+        self._count = capacity
+        self._present = self._numbers()
         # Numbers take eight octets at most, and each block of 128 a few more.
         self._out = bytearray(10 * capacity + 4096)
+        #: Numbers of rows, and whether all are the same; what was used up, to be filled again.
+        self._gathered: dict[tuple[int, int], tuple[memoryview, bool]] = {}
+        self._spare: list[memoryview] = []
+
+    def _numbers(self) -> memoryview:
+        # A block more than there are rows: the last one may be filled up.
+        return memoryview(array("q", bytes(8 * (self._capacity + 128))))
 
     def fits(self, count: int) -> bool:
-        return len(self._present) >= count + 128
+        return count <= self._capacity
+
+    def begin(self, count: int) -> None:
+        """A file of so many rows."""
+        self._count = count
+        self._spare += [numbers for numbers, _ in self._gathered.values()]
+        self._gathered.clear()
 
     def encode(self, column: Column, kind: str, nullable: bool) -> Page:
         if isinstance(column, Codes):
-            return self._words(column, nullable)
+            return self._truths(column) if kind == "boolean" else self._words(column, nullable)
         if isinstance(column, Texts):
             return self._texts(column)
-        return self._truths(column) if kind == "boolean" else self._numbers(column, kind, nullable)
+        if isinstance(column, Some):
+            return self._some(column)
+        if isinstance(column, Times):
+            return self._times(column)
+        if isinstance(column.values, range):
+            return self._range(column.values)
+        return self._whole(column.values, "<i" if kind == "int" else "<q")
+
+    def _gather(self, packed: Packed) -> tuple[memoryview, bool]:
+        found = self._gathered.get(packed[1:])
+        if found is None:
+            numbers = self._spare.pop() if self._spare else self._numbers()
+            same = encodings.gather(packed.cells, packed.cell, packed.part, numbers, self._count)
+            found = self._gathered[packed[1:]] = (numbers, same)
+        return found
 
     # Words
 
     def _words(self, column: Codes, nullable: bool) -> Page:
         """Each word once, and its number for each row."""
-        numbers: dict[str, int] = {}
+        numbers: dict[str | int, int] = {}
         table = array("i", (-1 if word is None else numbers.setdefault(word, len(numbers)) for word in column.words))
-        dictionary = b"".join([pack_struct("<I", len(word)) + word for word in map(str.encode, numbers)])
-        codes = column.codes
-        if codes is None or len(set(table)) == 1 or is_constant(codes):
-            only = table[0 if codes is None else codes[0]]
+        dictionary = b"".join([_plain(word) for word in numbers])
+        only = table[0] if column.codes is None or len(set(table)) == 1 else None
+        if only is None and column.codes is not None:
+            codes, same = self._gather(column.codes)
+            only = table[codes[0]] if same else None
+        if only is not None:
             levels = self._same_levels(only >= 0) if nullable else b""
             if only < 0:
                 return Page(levels, PLAIN)
-            return Page(levels + _only(only, len(numbers), self.count), DICTIONARY, len(numbers), dictionary)
-        look_up = encodings.look_up_small if codes.itemsize == 1 else encodings.look_up
+            return Page(levels + _only(only, len(numbers), self._count), DICTIONARY, len(numbers), dictionary)
         bits = self._bits()
-        present = look_up(codes, memoryview(table), memoryview(self._present), bits)
+        present = encodings.look_up(codes, self._count, memoryview(table), self._present, bits)
         levels = self._levels(bits, present) if nullable else b""
         if present == 0:
             return Page(levels, PLAIN)
         width = _width(len(numbers))
         groups = -(-present // 8)
-        end = encodings.pack(memoryview(self._present), 0, present, width, self._out, 0)
+        end = encodings.pack(self._present, 0, present, width, self._out, 0)
         packed = bytes(self._out[:end]).ljust(groups * width, b"\0")
-        return Page(levels + bytes((width,)) + _varint(groups << 1 | 1) + packed, DICTIONARY, len(numbers), dictionary)
+        head = bytes((width,)) + _varint(groups << 1 | 1)
+        return Page(levels + head + packed, DICTIONARY, len(numbers), dictionary)
+
+    def _truths(self, column: Codes) -> Page:
+        """A bit for each row."""
+        table = array("i", (0 if word else -1 for word in column.words))
+        bits = self._bits()
+        if column.codes is None or len(set(table)) == 1:
+            return Page(bytes(bits) if table[0] < 0 else b"\xff" * len(bits), PLAIN)
+        encodings.look_up(self._gather(column.codes)[0], self._count, memoryview(table), self._present, bits)
+        return Page(bytes(bits), PLAIN)
 
     # Numbers
 
-    def _numbers(self, column: Numbers, kind: str, nullable: bool) -> Page:
-        values, bounds = column.values, None
-        if isinstance(values, range):
-            end = encodings.count_up(values[0], self.count, self._out)
-            bounds = (pack_struct("<q", values[0]), pack_struct("<q", values[-1]))
-            return Page(bytes(self._out[:end]), DELTA, bounds=bounds)
-        least = _LEAST if column.none_below is None else column.none_below
-        layout = "<i" if KINDS[kind][0] == INT32 else "<q"
-        if kind == "timestamp":  # they never go back
-            bounds = (
-                pack_struct(layout, values[0] * column.scale),
-                pack_struct(layout, values[self.count - 1] * column.scale),
-            )
-        if is_constant(values):
-            has = values[0] >= least
-            levels = self._same_levels(has) if nullable else b""
-            if not has:
-                return Page(levels, PLAIN)
-            word = pack_struct(layout, values[0] * column.scale)
-            return Page(levels + _only(0, 1, self.count), DICTIONARY, 1, word, bounds)
-        take = encodings.take if values.itemsize == 8 else encodings.take_small
+    def _range(self, values: range) -> Page:
+        end = encodings.count_up(values[0], self._count, self._out)
+        return Page(bytes(self._out[:end]), DELTA, bounds=(_long(values[0]), _long(values[-1])))
+
+    def _whole(self, packed: Packed, layout: str) -> Page:
+        numbers, same = self._gather(packed)
+        if same:
+            return Page(_only(0, 1, self._count), DICTIONARY, 1, pack_struct(layout, numbers[0]))
+        self._spare.append(self._gathered.pop(packed[1:])[0])  # it is used up now
+        end = encodings.grow(numbers, self._count, self._out, 0)
+        return Page(bytes(self._out[:end]), DELTA)
+
+    def _times(self, column: Times) -> Page:
+        numbers = array("q")
+        for start, end, value in zip(column.starts, [*column.starts[1:], self._count], column.values, strict=True):
+            numbers += array("q", (value * column.scale,)) * (end - start)
+        bounds = (_long(numbers[0]), _long(numbers[-1]))
+        numbers += array("q", bytes(8 * 128))
+        end = encodings.grow(memoryview(numbers), self._count, self._out, 0)
+        return Page(bytes(self._out[:end]), DELTA, bounds=bounds)
+
+    def _some(self, column: Some) -> Page:
+        if not any(column.marks):
+            return Page(self._same_levels(False), PLAIN)
+        marks = memoryview(array("i", column.marks))
+        codes, numbers = self._gather(column.codes)[0], self._gather(column.values)[0]
         bits = self._bits()
-        present = take(values, least, column.scale, memoryview(self._present), bits)
-        levels = self._levels(bits, present) if nullable else b""
+        present = encodings.take(numbers, codes, self._count, marks, column.scale, self._present, bits)
+        levels = self._levels(bits, present)
         if present == 0:
             return Page(levels, PLAIN)
-        end = encodings.grow(memoryview(self._present), present, self._out, 0)
-        return Page(levels + bytes(self._out[:end]), DELTA, bounds=bounds)
-
-    def _truths(self, column: Numbers) -> Page:
-        """Whether numbers are greater than zero, in a bit each."""
-        bits = self._bits()
-        assert isinstance(column.values, memoryview)
-        if not is_constant(column.values):
-            take = encodings.take if column.values.itemsize == 8 else encodings.take_small
-            take(column.values, 1, 0, memoryview(self._present), bits)
-        elif column.values[0] > 0:
-            bits = bytearray(b"\xff" * len(bits))
-        return Page(bytes(bits), PLAIN)
+        end = encodings.grow(self._present, present, self._out, 0)
+        return Page(levels + bytes(self._out[:end]), DELTA)
 
     # Texts
 
     def _texts(self, column: Texts) -> Page:
         ends, octets = column.ends, column.octets
+        if not octets:
+            return Page(self._same_levels(False), PLAIN)
         if not octets.isascii():
             ends, octets = readable(ends, octets)
         bits = self._bits()
-        out = bytearray(len(octets) + 4 * self.count)
-        end = encodings.texts(ends, octets, out, bits) if octets else 0
+        out = bytearray(len(octets) + 4 * self._count)
+        end = encodings.texts(ends, octets, out, bits)
         return Page(self._level_run(bits) + bytes(out[:end]), PLAIN)
 
     # Which rows have a value
 
     def _bits(self) -> bytearray:
-        return bytearray(-(-self.count // 8))
+        return bytearray(-(-self._count // 8))
 
     def _levels(self, bits: bytearray, present: int) -> bytes:
-        return self._same_levels(present > 0) if present in (0, self.count) else self._level_run(bits)
+        return self._same_levels(present > 0) if present in (0, self._count) else self._level_run(bits)
 
     def _level_run(self, bits: bytearray) -> bytes:
         run = _varint(len(bits) << 1 | 1) + bits
         return pack_struct("<I", len(run)) + run
 
     def _same_levels(self, has: bool) -> bytes:
-        run = _varint(self.count << 1) + bytes((has,))
+        run = _varint(self._count << 1) + bytes((has,))
         return pack_struct("<I", len(run)) + run
-
-
-def is_constant(values: memoryview) -> bool:
-    """Do all rows say the same? Asked of the octets, which takes no look at single rows."""
-    octets = values.tobytes()
-    return octets == octets[: values.itemsize] * len(values)
 
 
 def readable(ends: memoryview, octets: bytearray) -> tuple[memoryview, bytearray]:
@@ -238,6 +265,17 @@ def readable(ends: memoryview, octets: bytearray) -> tuple[memoryview, bytearray
         places.append(len(found))
         start = end
     return memoryview(places), found
+
+
+def _plain(word: str | int) -> bytes:
+    if isinstance(word, int):
+        return pack_struct("<i", word)
+    octets = word.encode()
+    return pack_struct("<I", len(octets)) + octets
+
+
+def _long(number: int) -> bytes:
+    return pack_struct("<q", number)
 
 
 def _only(number: int, words: int, count: int) -> bytes:

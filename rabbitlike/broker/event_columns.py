@@ -7,10 +7,10 @@ thread that exports, or for the few rows somebody asks for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rabbitlike.broker.message import exchange_of, routing_key_of
-from rabbitlike.storage.columns import Codes, Column, Numbers, Texts
+from rabbitlike.storage.columns import CELLS, HIGH, LOW, WHOLE, Codes, Column, Numbers, Packed, Some, Texts, Times
 
 if TYPE_CHECKING:
     from rabbitlike.broker.events import Rows
@@ -35,6 +35,28 @@ RETRY: Final = REASON_CODES["retry"]
 AUTO_ACK: Final = REASON_CODES["auto-ack"]
 REJECT_PUBLISH: Final = REASON_CODES["reject-publish"]
 OTHER: Final = REASON_CODES["other"]
+
+#: A row says no more of how often a message has come back.
+MOST_ATTEMPTS: Final = 0xFFFFFF
+
+# What a row holds beside its time and message id: one line of cells, since memory is what it costs most. What repeats
+# from message to message (event, reason, priority, attempts, place) is a step, and only its number is in the row.
+POSITION, TOOK_MS, ADDRESS_SIZE, STEP_TAG = range(CELLS)
+
+
+class Step(NamedTuple):
+    """What a step's key is made of."""
+
+    event: int
+    reason: int
+    priority: int
+    attempts: int
+    place: int
+
+
+def read_step(key: int) -> Step:
+    return Step(key & 15, key >> 4 & 15, key >> 8 & 255, key >> 16 & MOST_ATTEMPTS, key >> 40)
+
 
 #: Names, types and whether they may be missing, in the order they are written.
 SCHEMA: Final = (
@@ -68,30 +90,31 @@ def plain(text: str) -> str:
 def columns(rows: Rows, node: str) -> dict[str, Column]:
     """The rows as columns, in the order of SCHEMA. Copies no row; `rows` must not grow any more."""
     count = rows.count
-    packed = {name: memoryview(column)[:count] for name, column in rows.columns.items()}
-    vhosts = [plain(vhost) for vhost, _ in rows.places]
-    queues = [plain(queue) for _, queue in rows.places]
-    exchanges = [plain(exchange_of(address)) for address in rows.addresses]
-    keys = [plain(routing_key_of(address)) for address in rows.addresses]
-    tags: list[str | None] = [None, *(plain(tag) for tag in rows.tags)]
+    cells = memoryview(rows.cells)[: count * CELLS]
+    step, tag = Packed(cells, STEP_TAG, HIGH), Packed(cells, STEP_TAG, LOW)
+    address, size = Packed(cells, ADDRESS_SIZE, HIGH), Packed(cells, ADDRESS_SIZE, LOW)
+    took_ms = Packed(cells, TOOK_MS, WHOLE)
+    steps = [read_step(key) for key in rows.steps]
+    places = [rows.places[each.place] for each in steps]
+    tags = [None, *(plain(name) for name in rows.tags)]
     return {
         "seq": Numbers(range(rows.first_seq, rows.first_seq + count)),
-        "ts": Numbers(packed["ts_ms"], scale=1000),
+        "ts": Times(rows.time_starts, rows.times_ms, 1000),
         "node": Codes(None, [node]),
-        "vhost": Codes(packed["place"], vhosts),
-        "event": Codes(packed["event"], EVENTS),
-        "queue": Codes(packed["place"], queues),
-        "exchange": Codes(packed["address"], exchanges),
-        "routing_key": Codes(packed["address"], keys),
-        "msg_seq": Numbers(packed["position"]),
-        "message_id": Texts(packed["id_end"], rows.ids),
-        "priority": Numbers(packed["priority"]),
-        "consumer_tag": Codes(packed["tag"], tags),
+        "vhost": Codes(step, [plain(vhost) for vhost, _ in places]),
+        "event": Codes(step, [EVENTS[each.event] for each in steps]),
+        "queue": Codes(step, [plain(queue) for _, queue in places]),
+        "exchange": Codes(address, [plain(exchange_of(each)) for each in rows.addresses]),
+        "routing_key": Codes(address, [plain(routing_key_of(each)) for each in rows.addresses]),
+        "msg_seq": Numbers(Packed(cells, POSITION, WHOLE)),
+        "message_id": Texts(rows.id_ends(), rows.ids),
+        "priority": Codes(step, [each.priority for each in steps]),
+        "consumer_tag": Codes(tag, tags),
         "consumer_group": Codes(None, [None]),
-        "size": Numbers(packed["size"]),
-        "delivery_count": Numbers(packed["attempts"]),
-        "redelivered": Numbers(packed["attempts"]),
-        "wait_us": Numbers(packed["wait_ms"], scale=1000, none_below=0),
-        "proc_us": Numbers(packed["proc_ms"], scale=1000, none_below=0),
-        "reason": Codes(packed["reason"], REASONS),
+        "size": Numbers(size),
+        "delivery_count": Codes(step, [each.attempts for each in steps]),
+        "redelivered": Codes(step, [each.attempts > 0 for each in steps]),
+        "wait_us": Some(took_ms, step, [each.event == DELIVER for each in steps], 1000),
+        "proc_us": Some(took_ms, step, [each.event in (ACK, NACK) for each in steps], 1000),
+        "reason": Codes(step, [REASONS[each.reason] for each in steps]),
     }

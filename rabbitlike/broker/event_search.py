@@ -9,9 +9,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.event_columns import EVENTS, REASONS, plain
+from rabbitlike.broker.event_columns import (
+    ACK,
+    ADDRESS_SIZE,
+    DELIVER,
+    EVENTS,
+    NACK,
+    POSITION,
+    REASONS,
+    STEP_TAG,
+    TOOK_MS,
+    Step,
+    plain,
+    read_step,
+)
 from rabbitlike.broker.message import exchange_of, routing_key_of
-from rabbitlike.storage.columns import Question
+from rabbitlike.storage.columns import CELLS, LOW_BITS, Question
 from rabbitlike.storage.event_files import shown
 
 if TYPE_CHECKING:
@@ -58,7 +71,7 @@ def _by_id(rows: Rows, message_id: str) -> Iterator[int | None]:
     wanted = message_id.encode("utf-8", "surrogateescape")
     if not wanted:
         return
-    ends = rows.columns["id_end"]
+    ends = rows.id_ends()
     count = rows.count
     stop = ends[count - 1] if count else 0
     first_seq = rows.first_seq
@@ -81,56 +94,70 @@ def _by_id(rows: Rows, message_id: str) -> Iterator[int | None]:
 class Unpack:
     """Single rows of packed ones."""
 
-    __slots__ = ("_addresses", "_columns", "_node", "_rows", "_tags")
+    __slots__ = ("_addresses", "_node", "_rows", "_steps", "_tags")
 
     def __init__(self, rows: Rows, node: str) -> None:
         self._rows = rows
         self._node = node
-        self._columns = rows.columns
         self._addresses = list(rows.addresses)
+        self._steps = list(rows.steps)
         self._tags = list(rows.tags)
 
     def answers(self, at: int, question: Question) -> bool:
-        vhost, queue = self._rows.places[self._columns["place"][at]]
-        at_ms = self._columns["ts_ms"][at]
+        step = self._step(at)
+        vhost, queue = self._rows.places[step.place]
+        at_ms = self._time(at)
         return (
             vhost == question.vhost
             and (question.queue is None or queue == question.queue)
-            and (question.event is None or EVENTS[self._columns["event"][at]] == question.event)
+            and (question.event is None or EVENTS[step.event] == question.event)
             and (question.since_ms is None or at_ms >= question.since_ms)
             and (question.until_ms is None or at_ms <= question.until_ms)
         )
 
     def row(self, at: int) -> Row:
         """One row, as files of events have it."""
-        packed = {name: column[at] for name, column in self._columns.items()}
-        vhost, queue = self._rows.places[packed["place"]]
-        address = self._address(packed["address"])
-        attempts = packed["attempts"]
+        cells = self._rows.cells[at * CELLS : (at + 1) * CELLS]
+        step = self._step(at)
+        vhost, queue = self._rows.places[step.place]
+        address = self._address(cells[ADDRESS_SIZE] >> 32)
+        tag = cells[STEP_TAG] & LOW_BITS
+        took_us = cells[TOOK_MS] * 1000 if cells[TOOK_MS] >= 0 else None
         return {
             "seq": self._rows.first_seq + at,
-            "ts": shown("timestamp", packed["ts_ms"] * 1000),
+            "ts": shown("timestamp", self._time(at) * 1000),
             "node": self._node,
             "vhost": plain(vhost),
-            "event": EVENTS[packed["event"]],
+            "event": EVENTS[step.event],
             "queue": plain(queue),
             "exchange": plain(exchange_of(address)),
             "routing_key": plain(routing_key_of(address)),
-            "msg_seq": packed["position"],
+            "msg_seq": cells[POSITION],
             "message_id": self._rows.id_of(at).decode("utf-8", "replace") or None,
-            "priority": packed["priority"],
-            "consumer_tag": plain(self._tag(packed["tag"])) if packed["tag"] else None,
+            "priority": step.priority,
+            "consumer_tag": plain(self._tag(tag)) if tag else None,
             "consumer_group": None,
-            "size": packed["size"],
-            "delivery_count": attempts,
-            "redelivered": attempts > 0,
-            "wait_us": packed["wait_ms"] * 1000 if packed["wait_ms"] >= 0 else None,
-            "proc_us": packed["proc_ms"] * 1000 if packed["proc_ms"] >= 0 else None,
-            "reason": REASONS[packed["reason"]],
+            "size": cells[ADDRESS_SIZE] & LOW_BITS,
+            "delivery_count": step.attempts,
+            "redelivered": step.attempts > 0,
+            "wait_us": took_us if step.event == DELIVER else None,
+            "proc_us": took_us if step.event in (ACK, NACK) else None,
+            "reason": REASONS[step.reason],
         }
 
+    def _time(self, at: int) -> int:
+        return self._rows.times_ms[bisect_right(self._rows.time_starts, at) - 1]
+
+    # The rows may have grown meanwhile.
+
+    def _step(self, at: int) -> Step:
+        code = self._rows.cells[at * CELLS + STEP_TAG] >> 32
+        if code >= len(self._steps):
+            self._steps = list(self._rows.steps)
+        return read_step(self._steps[code])
+
     def _address(self, code: int) -> bytes:
-        if code >= len(self._addresses):  # the rows have grown meanwhile
+        if code >= len(self._addresses):
             self._addresses = list(self._rows.addresses)
         return self._addresses[code]
 

@@ -5,7 +5,8 @@ from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.properties cimport message_id_of
 
 cdef int64_t HOUR_MS
-cdef int RECENT, CONFIRM, REFUSED
+cdef int RECENT, CONFIRM, REFUSED, REMEMBERED, CELLS
+cdef int64_t MOST_ATTEMPTS
 
 
 @cython.final
@@ -15,31 +16,29 @@ cdef class Rows:
     cdef readonly Py_ssize_t count
     cdef readonly int64_t hour_end_ms
     cdef readonly list places
+    cdef readonly dict steps
     cdef readonly dict addresses
     cdef readonly dict tags
+    cdef readonly list time_starts
+    cdef readonly list times_ms
     cdef readonly bytearray ids
-    cdef readonly dict columns
+    cdef readonly object cells
     cdef public bint is_busy
-    cdef int64_t[::1] _ts_ms
-    cdef int64_t[::1] _position
-    cdef int64_t[::1] _wait_ms
-    cdef int64_t[::1] _proc_ms
-    cdef int32_t[::1] _place
-    cdef int32_t[::1] _address
-    cdef int32_t[::1] _tag
-    cdef int32_t[::1] _id_end
-    cdef int32_t[::1] _size
-    cdef int32_t[::1] _attempts
-    cdef int32_t[::1] _priority
-    cdef signed char[::1] _event
-    cdef signed char[::1] _reason
+    cdef int64_t _now_ms
+    cdef Py_ssize_t _id_rows
+    cdef int64_t[::1] _cells
+    cdef int32_t[::1] _id_ends
+
+    cdef object add_id(self, Py_ssize_t at, bytes message_id)
+    @cython.locals(at=Py_ssize_t, end=Py_ssize_t)
+    cdef object _fill_ids(self, Py_ssize_t count)
 
 
 cdef class Place:
     cdef readonly str vhost
     cdef readonly str queue
     cdef int64_t _first_seq
-    cdef int32_t _code
+    cdef int64_t _code
 
 
 @cython.final
@@ -57,21 +56,24 @@ cdef class Events:
     cdef readonly int64_t lost
     cdef readonly object recent
     cdef bytes _last_address
-    cdef int32_t _last_address_code
+    cdef int64_t _last_address_code
     cdef str _last_tag
-    cdef int32_t _last_tag_code
+    cdef int64_t _last_tag_code
     cdef list _spare
+    cdef int64_t[::1] _keys
+    cdef int64_t[::1] _steps
 
-    @cython.locals(rows=Rows, at=Py_ssize_t)
+    @cython.locals(rows=Rows, at=Py_ssize_t, now_ms=int64_t, key=int64_t, slot=Py_ssize_t, tail=int64_t, cell=Py_ssize_t)
     cdef object add(
-        self, int event, Place place, bytes address, bytes properties, int64_t position, int priority, Py_ssize_t size,
-        int attempts, str tag, int64_t wait_ms, int64_t proc_ms, int reason
+        self, int event, Place place, bytes address, bytes properties, int64_t position, int64_t priority,
+        Py_ssize_t size, int64_t attempts, str tag, int64_t took_ms, int64_t reason
     )
+    cdef object _find_step(self, Rows rows, int64_t key, Py_ssize_t slot)
     cpdef object confirm(
         self, Place place, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number,
         bint accepted
     )
-    @cython.locals(rows=Rows)
+    @cython.locals(rows=Rows, slot=Py_ssize_t)
     cdef Rows _begin(self)
     cdef object _find_address(self, Rows rows, bytes address)
     cdef object _find_tag(self, Rows rows, str tag)

@@ -1,7 +1,7 @@
-"""The event log in memory: a row for every step in the life of messages that are traced, packed in columns.
+"""The event log in memory: a row for every step in the life of messages that are traced, packed.
 
-No object is made per event: numbers go into arrays, names into small numbers, message ids into one run of octets. Rows
-that are full, an hour's last, or old enough are sealed and handed to whoever exports them; a few stay here to be
+No object is made per event: numbers go into an array, names into small numbers, message ids into one run of octets.
+Rows that are full, an hour's last, or old enough are sealed and handed to whoever exports them; a few stay here to be
 searched. What nobody takes in time is lost and counted: the log never holds up the broker, nor grows.
 """
 
@@ -9,79 +9,49 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 
-from rabbitlike.broker.event_columns import CONFIRM, REFUSED
+from rabbitlike.broker.event_columns import CONFIRM, MOST_ATTEMPTS, REFUSED
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol.properties import message_id_of
+from rabbitlike.storage.columns import CELLS
 
 HOUR_MS = 3_600_000
-#: Packed columns and the widths of their numbers.
-COLUMNS = (
-    ("ts_ms", "q"),
-    ("position", "q"),
-    ("wait_ms", "q"),
-    ("proc_ms", "q"),
-    ("place", "i"),
-    ("address", "i"),
-    ("tag", "i"),
-    ("id_end", "i"),
-    ("size", "i"),
-    ("attempts", "i"),
-    ("priority", "i"),
-    ("event", "b"),
-    ("reason", "b"),
-)
 #: Sealed rows that stay to be searched.
 RECENT = 2
+#: Steps that are remembered to be found at once; a power of two.
+REMEMBERED = 256
 
 
 class Rows:
-    """Events in columns, the oldest first."""
+    """Events, the oldest first."""
 
     __slots__ = (
-        "_address",
-        "_attempts",
-        "_event",
-        "_id_end",
-        "_place",
-        "_position",
-        "_priority",
-        "_proc_ms",
-        "_reason",
-        "_size",
-        "_tag",
-        "_ts_ms",
-        "_wait_ms",
+        "_cells",
+        "_id_ends",
+        "_id_rows",
+        "_now_ms",
         "addresses",
         "capacity",
-        "columns",
+        "cells",
         "count",
         "first_seq",
         "hour_end_ms",
         "ids",
         "is_busy",
         "places",
+        "steps",
         "tags",
+        "time_starts",
+        "times_ms",
     )
 
     def __init__(self, capacity: int, first_seq: int, now_ms: int) -> None:
         self.capacity = capacity
         self.begin(first_seq, now_ms)
-        #: By name, for whoever unpacks them.
-        self.columns = {name: array(kind, (0,)) * capacity for name, kind in COLUMNS}
-        self._ts_ms = self.columns["ts_ms"]
-        self._position = self.columns["position"]
-        self._wait_ms = self.columns["wait_ms"]
-        self._proc_ms = self.columns["proc_ms"]
-        self._place = self.columns["place"]
-        self._address = self.columns["address"]
-        self._tag = self.columns["tag"]
-        self._id_end = self.columns["id_end"]
-        self._size = self.columns["size"]
-        self._attempts = self.columns["attempts"]
-        self._priority = self.columns["priority"]
-        self._event = self.columns["event"]
-        self._reason = self.columns["reason"]
+        #: For whoever unpacks them.
+        self.cells = array("q", (0,)) * (capacity * CELLS)
+        self._cells = self.cells
+        self._id_ends = array("i", (0,)) * capacity
 
     def begin(self, first_seq: int, now_ms: int) -> None:
         """Forget what there was: making columns anew costs more than all that is written into them."""
@@ -91,21 +61,47 @@ class Rows:
         self.is_busy = False
         #: They are all of one hour.
         self.hour_end_ms = now_ms - now_ms % HOUR_MS + HOUR_MS
-        #: Vhost and queue, by their number in the column.
+        #: Vhost and queue, by their number.
         self.places: list[tuple[str, str]] = []
+        #: Keys of steps, and their numbers.
+        self.steps: dict[int, int] = {}
         #: Exchange and routing key as messages carry them, and their numbers; consumer tags, whose numbers begin at 1.
         self.addresses: dict[bytes, int] = {}
         self.tags: dict[str, int] = {}
-        #: Message ids without anything between them; the column says where each ends.
+        #: Rows with which a new time begins, and these times.
+        self.time_starts: list[int] = []
+        self.times_ms: list[int] = []
+        self._now_ms = -1
+        #: Message ids without anything between them, and where that of each row ends; of so many rows that is said.
         self.ids = bytearray()
+        self._id_rows = 0
 
     def release(self) -> None:
         """Whoever took them to export them is done. Called on any thread."""
         self.is_busy = False
 
+    def add_id(self, at: int, message_id: bytes) -> None:
+        """The id of a row that has one."""
+        self._fill_ids(at)
+        self.ids += message_id
+        self._id_ends[at] = len(self.ids)
+        self._id_rows = at + 1
+
+    def _fill_ids(self, count: int) -> None:
+        """Rows without an id end where the one before does."""
+        end = len(self.ids)
+        for at in range(self._id_rows, count):
+            self._id_ends[at] = end
+        self._id_rows = count
+
+    def id_ends(self) -> memoryview:
+        """Where the id of each row ends."""
+        self._fill_ids(self.count)
+        return memoryview(self._id_ends)[: self.count]
+
     def id_of(self, at: int) -> bytes:
         """The message id of a row; empty when there is none."""
-        ends = self.columns["id_end"]
+        ends = self.id_ends()
         return bytes(self.ids[ends[at - 1] if at > 0 else 0 : ends[at]])
 
 
@@ -129,6 +125,7 @@ class Events:
         "_awaiting",
         "_capacity",
         "_interval_ms",
+        "_keys",
         "_last_address",
         "_last_address_code",
         "_last_id",
@@ -138,6 +135,7 @@ class Events:
         "_next_seq",
         "_rows",
         "_spare",
+        "_steps",
         "_timer",
         "_turn",
         "export",
@@ -160,6 +158,9 @@ class Events:
         self._last_address_code = 0
         self._last_tag: str | None = None
         self._last_tag_code = 0
+        # Keys of steps that were looked up, and their numbers.
+        self._keys = array("q", (-1,)) * REMEMBERED
+        self._steps = array("q", (0,)) * REMEMBERED
         #: Confirms that wait for a commit: its number, and what the row will say.
         self._awaiting: deque[tuple[int, Place, bytes, bytes, int, int]] = deque()
         #: Takes sealed rows, or says that it cannot.
@@ -181,45 +182,57 @@ class Events:
         size: int,
         attempts: int,
         tag: str | None,
-        wait_ms: int,
-        proc_ms: int,
+        took_ms: int,
         reason: int,
     ) -> None:
-        """One row. -1: no wait, no time of processing."""
+        """One row. `took_ms` is the wait of a delivery, or what whoever settles it took; -1: none."""
         rows = self._rows
-        if rows is None or rows.count == rows.capacity or self._turn.now_ms >= rows.hour_end_ms:
+        now_ms = self._turn.now_ms
+        if rows is None or rows.count == rows.capacity or now_ms >= rows.hour_end_ms:
             rows = self._begin()
         at = rows.count
+        if now_ms != rows._now_ms:
+            rows._now_ms = now_ms
+            rows.time_starts.append(at)
+            rows.times_ms.append(now_ms)
         if place._first_seq != rows.first_seq:
             place._first_seq = rows.first_seq
             place._code = len(rows.places)
             rows.places.append((place.vhost, place.queue))
         if address is not self._last_address:
             self._find_address(rows, address)
-        rows._ts_ms[at] = self._turn.now_ms
-        rows._event[at] = event
-        rows._place[at] = place._code
-        rows._address[at] = self._last_address_code
-        rows._position[at] = position
-        rows._priority[at] = priority if priority > 0 else 0
-        rows._size[at] = size
-        rows._attempts[at] = attempts
-        rows._wait_ms[at] = wait_ms
-        rows._proc_ms[at] = proc_ms
-        rows._reason[at] = reason
-        if tag is None:
-            rows._tag[at] = 0
-        else:
+        key = place._code << 40 | event | reason << 4
+        if priority > 0:
+            key |= priority << 8
+        if attempts > 0:
+            key |= (attempts if attempts < MOST_ATTEMPTS else MOST_ATTEMPTS) << 16
+        slot = (key ^ key >> 37) & (REMEMBERED - 1)
+        if self._keys[slot] != key:
+            self._find_step(rows, key, slot)
+        tail = self._steps[slot] << 32
+        if tag is not None:
             if tag is not self._last_tag:
                 self._find_tag(rows, tag)
-            rows._tag[at] = self._last_tag_code
+            tail |= self._last_tag_code
+        cell = at * CELLS
+        rows._cells[cell] = position
+        rows._cells[cell + 1] = took_ms
+        rows._cells[cell + 2] = self._last_address_code << 32 | size
+        rows._cells[cell + 3] = tail
         if properties is not self._last_properties:
             self._last_properties = properties
             self._last_id = message_id_of(properties)
         if self._last_id:
-            rows.ids += self._last_id
-        rows._id_end[at] = len(rows.ids)
+            rows.add_id(at, self._last_id)
         rows.count = at + 1
+
+    def _find_step(self, rows: Rows, key: int, slot: int) -> None:
+        code = rows.steps.get(key)
+        if code is None:
+            code = len(rows.steps)
+            rows.steps[key] = code
+        self._keys[slot] = key
+        self._steps[slot] = code
 
     def _find_address(self, rows: Rows, address: bytes) -> None:
         code = rows.addresses.get(address)
@@ -252,20 +265,20 @@ class Events:
             self._awaiting.append((number, place, address, properties, priority, size))
         else:
             reason = 0 if accepted else REFUSED
-            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, -1, reason)
+            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, reason)
 
     def committed(self, number: int) -> None:
         """All commits up to this are done."""
         awaiting = self._awaiting
         while awaiting and awaiting[0][0] <= number:
             _, place, address, properties, priority, size = awaiting.popleft()
-            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, -1, 0)
+            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, 0)
 
     def commit_failed(self) -> None:
         """Whatever waits for a commit is refused."""
         while self._awaiting:
             _, place, address, properties, priority, size = self._awaiting.popleft()
-            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, -1, REFUSED)
+            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, REFUSED)
 
     def blocks(self) -> list[Rows]:
         """All that can be searched, oldest first."""
@@ -302,5 +315,7 @@ class Events:
         self._rows = rows
         self._last_address = None
         self._last_tag = None
+        for slot in range(REMEMBERED):
+            self._keys[slot] = -1
         self._timer = self._turn.at(self._interval_ms, self.seal)
         return rows

@@ -29,4 +29,4 @@ cdef class Trail(Place):
     cpdef object acked(self, Message message, int64_t delivered_at_ms)
     cpdef object nacked(self, Message message, int64_t delivered_at_ms, Subscriber consumer)
     cpdef object requeued(self, Message message, bint is_waiting)
-    cdef object _note(self, int event, Message message, str tag, int64_t wait_ms, int64_t proc_ms, int reason)
+    cdef object _note(self, int event, Message message, str tag, int64_t took_ms, int reason)

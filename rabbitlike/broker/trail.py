@@ -59,9 +59,9 @@ class Trail(Place):
         if self._events is None:
             return
         reason = DELAYED if is_delayed else 0
-        self._events.add(PUBLISH, self, address, properties, 0, priority, size, 0, None, -1, -1, reason)
+        self._events.add(PUBLISH, self, address, properties, 0, priority, size, 0, None, -1, reason)
         if copies == 0 and not is_delayed:
-            self._events.add(ROUTE_FAIL, self, address, properties, 0, priority, size, 0, None, -1, -1, 0)
+            self._events.add(ROUTE_FAIL, self, address, properties, 0, priority, size, 0, None, -1, 0)
 
     def confirmed(
         self, address: bytes, properties: bytes, priority: int, size: int, number: int, accepted: bool
@@ -73,17 +73,17 @@ class Trail(Place):
     # A queue's
 
     def enqueued(self, message: Message) -> None:
-        self._note(ENQUEUE, message, None, -1, -1, 0)
+        self._note(ENQUEUE, message, None, -1, 0)
 
     def refused(self, message: Message) -> None:
         """The queue is full."""
-        self._note(DROP_OVERFLOW, message, None, -1, -1, REJECT_PUBLISH)
+        self._note(DROP_OVERFLOW, message, None, -1, REJECT_PUBLISH)
 
     def delivered(self, message: Message, consumer: Subscriber) -> None:
         """A consumer was given a message."""
         if self._events is not None:
             wait_ms = self._turn.now_ms - message.published_at_ms if message.attempts == 0 else -1
-            self._note(DELIVER, message, consumer.tag, wait_ms, -1, AUTO_ACK if consumer.no_ack else 0)
+            self._note(DELIVER, message, consumer.tag, wait_ms, AUTO_ACK if consumer.no_ack else 0)
         if self.firehose is not None:
             self.firehose.delivered(self.queue, message, consumer.client())
 
@@ -91,33 +91,33 @@ class Trail(Place):
         """Somebody who asked for one was given a message."""
         if self._events is not None:
             wait_ms = self._turn.now_ms - message.published_at_ms if message.attempts == 0 else -1
-            self._note(DELIVER, message, None, wait_ms, -1, AUTO_ACK if no_ack else 0)
+            self._note(DELIVER, message, None, wait_ms, AUTO_ACK if no_ack else 0)
         if self.firehose is not None:
             self.firehose.delivered(self.queue, message, client)
 
     def acked(self, message: Message, delivered_at_ms: int) -> None:
-        self._note(ACK, message, None, -1, self._turn.now_ms - delivered_at_ms, 0)
+        self._note(ACK, message, None, self._turn.now_ms - delivered_at_ms, 0)
 
     def nacked(self, message: Message, delivered_at_ms: int, consumer: Subscriber | None) -> None:
         """Given back or rejected; what becomes of it is told besides."""
         tag = None if consumer is None else consumer.tag
-        self._note(NACK, message, tag, -1, self._turn.now_ms - delivered_at_ms, 0)
+        self._note(NACK, message, tag, self._turn.now_ms - delivered_at_ms, 0)
 
     def requeued(self, message: Message, is_waiting: bool) -> None:
         """It is in its place again, or will be when its next try is due."""
-        self._note(REQUEUE, message, None, -1, -1, RETRY if is_waiting else 0)
+        self._note(REQUEUE, message, None, -1, RETRY if is_waiting else 0)
 
     def died(self, message: Message, reason: "Reason", is_letter: bool) -> None:
         """The queue has given it up; is it going on as a dead letter?"""
         code = REASON_CODES.get(reason.value, OTHER)
         if reason.value == "maxlen":
-            self._note(DROP_OVERFLOW, message, None, -1, -1, code)
+            self._note(DROP_OVERFLOW, message, None, -1, code)
         elif reason.value != "rejected":
-            self._note(EXPIRE, message, None, -1, -1, code)
+            self._note(EXPIRE, message, None, -1, code)
         if is_letter:
-            self._note(DEAD_LETTER, message, None, -1, -1, code)
+            self._note(DEAD_LETTER, message, None, -1, code)
 
-    def _note(self, event: int, message: Message, tag: str | None, wait_ms: int, proc_ms: int, reason: int) -> None:
+    def _note(self, event: int, message: Message, tag: str | None, took_ms: int, reason: int) -> None:
         if self._events is not None:
             self._events.add(
                 event,
@@ -129,7 +129,6 @@ class Trail(Place):
                 len(message.body),
                 message.attempts,
                 tag,
-                wait_ms,
-                proc_ms,
+                took_ms,
                 reason,
             )

@@ -14,8 +14,7 @@ from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark import events as spark_events
-from rabbitlike.storage.columns import Numbers
-from rabbitlike.storage.event_files import values
+from rabbitlike.storage.columns import Numbers, values
 from rabbitlike.testing import FakeClock
 from tests.support.pair import Channel, Pair
 
