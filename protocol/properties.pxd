@@ -36,8 +36,17 @@ cdef class Properties:
     @cython.locals(at=Py_ssize_t)
     cdef object _shortstr(self, uint32_t field)
     cpdef bint mentions(self, bytes key) except -1
+    @cython.locals(
+        p="const unsigned char*", k="const unsigned char*", found=Py_ssize_t, size=Py_ssize_t, at=Py_ssize_t,
+        end=Py_ssize_t, length=Py_ssize_t
+    )
+    cpdef Py_ssize_t header_at(self, bytes key) except -1
 
 
 cdef Py_ssize_t after_field(const unsigned char* p, uint32_t bit, Py_ssize_t at) except -1
+@cython.locals(size=Py_ssize_t)
+cdef Py_ssize_t after_value(const unsigned char* p, Py_ssize_t at) except -1
+@cython.locals(index=Py_ssize_t)
+cdef bint is_same(const unsigned char* p, Py_ssize_t at, const unsigned char* k, Py_ssize_t size) noexcept
 @cython.locals(p="const unsigned char*", flags=uint32_t, bit=uint32_t, at=Py_ssize_t)
 cpdef bytes message_id_of(bytes raw)

@@ -204,6 +204,30 @@ class Properties:
         """Whether the headers may hold `key`: never wrongly false, cheaper than decoding them."""
         return self.has_headers and self.raw.find(key, self._headers_at, self._headers_end) >= 0
 
+    def header_at(self, key: bytes) -> int:
+        """Where the value of a header stands, from its type letter on; 0 when there is none. Of a key sent twice the
+        last one counts, as where all are decoded."""
+        found = 0
+        if not self.has_headers:
+            return found
+        p = self.raw
+        k = key
+        size = len(key)
+        at = self._headers_at + 4
+        end = self._headers_end
+        while at < end:
+            length = p[at]
+            at += 1
+            if length == size and is_same(p, at, k, size):
+                found = at + length
+            at = after_value(p, at + length)
+        return found
+
+    def header(self, key: bytes) -> Value:
+        """One header, decoded alone; None when there is none."""
+        at = self.header_at(key)
+        return None if at == 0 else tables.decode_value(self.raw, at)
+
     @property
     def headers_raw(self) -> bytes:
         """The headers table as it came, length prefix included; empty when there is none."""
@@ -322,6 +346,20 @@ def after_field(p: bytes, bit: int, at: int) -> int:
     if bit == TIMESTAMP:
         return at + 8
     return at + 1 + p[at]
+
+
+def after_value(p: bytes, at: int) -> int:
+    """Where a value of a table ends whose type letter is at `at`. It was checked before."""
+    size = KIND_SIZES[p[at]]
+    return at + 5 + octets.get_u32(p, at + 1) if size == LENGTH_GIVEN else at + 1 + size
+
+
+def is_same(p: bytes, at: int, k: bytes, size: int) -> bool:
+    """Do these octets stand there?"""
+    for index in range(size):
+        if p[at + index] != k[index]:
+            return False
+    return True
 
 
 def message_id_of(raw: bytes) -> bytes:

@@ -163,6 +163,11 @@ def decode_body(raw: bytes | memoryview) -> Table:
     return _decode_table(data, 0, len(data), 1)
 
 
+def decode_value(raw: bytes, at: int) -> Value:
+    """Read the one value of a table whose type letter is at `at`."""
+    return _decode_value(raw, _letter(raw[at]), at + 1, len(raw), 1)[0]
+
+
 def encode(table: Mapping[str, Value]) -> bytes:
     """A table with its length prefix."""
     out = bytearray()

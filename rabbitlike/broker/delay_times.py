@@ -10,7 +10,6 @@ from decimal import Decimal
 from math import isfinite
 from typing import Final
 
-from rabbitlike.protocol.constants import CONTENT_ENCODING, CONTENT_TYPE
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table, Timestamp, Value, kind_name
@@ -27,28 +26,69 @@ MOST_SECONDS: Final = 100_000_000_000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
-#: A table of one entry, x-delay, as nearly every delayed message has it: its head, and the size of the value by type.
-_LONE: Final = b"\x07x-delay"
-_LOWEST: Final = {1: -(1 << 7), 2: -(1 << 15), 4: -(1 << 31), 8: -(1 << 63)}
-_SIGNED: Final = {ord("b"): 1, ord("s"): 2, ord("I"): 4, ord("l"): 8, ord("L"): 8}
+#: A delay that is beyond any doubt.
+MOST_DELAY_MS = 1 << 50
 
 
 def is_timed(properties: Properties) -> bool:
-    """Whether the headers may say when to deliver: never wrongly false."""
-    return properties.mentions(DELAY_KEY) or properties.mentions(DELIVER_AT_KEY)
+    """Whether the headers say when to deliver."""
+    return properties.header_at(DELAY_KEY) > 0 or properties.header_at(DELIVER_AT_KEY) > 0
+
+
+def plain_delay(properties: Properties) -> int:
+    """What `x-delay` says, if that is a number with a sign, as nearly always, and no other header speaks of time; 0: it
+    must be looked at more closely, or is none."""
+    at = properties.header_at(DELAY_KEY)
+    if at == 0 or properties.header_at(DELIVER_AT_KEY) > 0:
+        return 0
+    delay_ms = read_signed(properties.raw, at)
+    return delay_ms if 0 < delay_ms <= MOST_DELAY_MS else 0
+
+
+def negated(properties: Properties) -> bytes:
+    """The properties with `plain_delay` negated."""
+    at = properties.header_at(DELAY_KEY) + 1
+    raw = bytearray(properties.raw)
+    p = raw
+    carry = 1
+    for place in range(at + signed_size(properties.raw, at - 1) - 1, at - 1, -1):
+        carry += p[place] ^ 255
+        p[place] = carry & 255
+        carry >>= 8
+    return bytes(raw)
+
+
+def signed_size(raw: bytes, at: int) -> int:
+    """Octets of a number with a sign, by its type letter; 0: it is something else."""
+    p = raw
+    kind = p[at]
+    if kind == 73:  # I
+        return 4
+    if kind == 108 or kind == 76:  # l, L
+        return 8
+    if kind == 115:  # s
+        return 2
+    return 1 if kind == 98 else 0  # b
+
+
+def read_signed(raw: bytes, at: int) -> int:
+    """A number with a sign, by the place of its type letter; 0 when it is negative or something else."""
+    p = raw
+    size = signed_size(raw, at)
+    if size == 0 or p[at + 1] > 127:
+        return 0
+    number = 0
+    for place in range(at + 1, at + 1 + size):
+        number = number << 8 | p[place]
+    return number
 
 
 def read_due(properties: Properties, now_ms: int) -> tuple[int, Properties]:
     """When a message is due, 0 meaning at once, and its properties as consumers shall see them. 406 for a value that
     says nothing. parity: missing, zero and negative delays mean at once. Of two headers the later time holds."""
-    lone = _read_lone(properties)
-    if lone is not None:
-        at, size, delay_ms = lone
-        if delay_ms <= 0:
-            return 0, properties
-        raw = properties.raw
-        negated = (-delay_ms).to_bytes(size, "big", signed=True)
-        return _due(X_DELAY, now_ms, delay_ms), Properties(raw[:at] + negated + raw[at + size :])
+    delay_ms = plain_delay(properties)
+    if delay_ms > 0:
+        return _due(X_DELAY, now_ms, delay_ms), Properties(negated(properties))
     headers = properties.headers
     if not headers:
         return 0, properties
@@ -64,28 +104,6 @@ def read_due(properties: Properties, now_ms: int) -> tuple[int, Properties]:
         headers.put(X_DELAY, -delay_ms, "I" if delay_ms < 1 << 31 else "l")
         properties = properties.replace(headers=headers)
     return due_ms, properties
-
-
-def _read_lone(properties: Properties) -> tuple[int, int, int] | None:
-    """Where the number stands, its size, and the number, if x-delay is the one header and its type has a sign."""
-    raw = properties.raw
-    flags = properties.flags
-    if raw[1] & 3:  # more words of flags
-        return None
-    at = 2
-    if flags & CONTENT_TYPE:
-        at += 1 + raw[at]
-    if flags & CONTENT_ENCODING:
-        at += 1 + raw[at]
-    at += 4
-    if raw[at : at + 8] != _LONE:
-        return None
-    size = _SIGNED.get(raw[at + 8], 0)
-    if size == 0 or int.from_bytes(raw[at - 4 : at], "big") != 9 + size:
-        return None
-    at += 9
-    delay_ms = int.from_bytes(raw[at : at + size], "big", signed=True)
-    return None if delay_ms == _LOWEST[size] else (at, size, delay_ms)
 
 
 def _due(header: str, from_ms: int, delay_ms: int) -> int:

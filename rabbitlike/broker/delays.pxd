@@ -8,7 +8,8 @@ from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.queues.record cimport unpack
 from rabbitlike.broker.turn cimport Turn
 
-cdef int GONE, LOGGED, READY
+cdef int GONE, LOGGED, READY, NARROWEST, SOURCE_BITS
+cdef int64_t NEVER, NEAR_MS, STRIDE, LATE_STRIDE, LATE_MS
 
 
 cdef class Delays:
@@ -21,7 +22,10 @@ cdef class Delays:
     cdef readonly int64_t delivered
     cdef readonly int64_t cancelled
     cdef readonly int64_t dropped
-    cdef readonly list _line
+    cdef readonly dict _line
+    cdef list _times
+    cdef set _mixed
+    cdef dict _near
     cdef readonly dict transient
     cdef readonly dict buckets
     cdef list _opening
@@ -36,8 +40,12 @@ cdef class Delays:
     cpdef object add(
         self, bytes address, bytes properties, bytes body, bint persistent, int priority, int64_t due_ms
     )
-    @cython.locals(bucket=Bucket)
-    cdef object _store(self, DelayLog stored, object source, Message message, int64_t now_ms)
+    @cython.locals(bucket=Bucket, key=int64_t)
+    cdef object _store(self, DelayLog stored, int64_t source, Message message, int64_t now_ms)
+    cdef Bucket _bucket_for(self, object source, Message message, int64_t now_ms)
+    @cython.locals(due_ms=int64_t, others=list, last=Message)
+    cdef object _put(self, Message message)
+    cdef object _forget_time(self)
     cdef object _end(self, Message message, Source source)
     @cython.locals(message=Message, messages=list, kept=list)
     cpdef list read(self, DelayBatch batch)
@@ -46,10 +54,11 @@ cdef class Delays:
     @cython.locals(message=Message, bucket=Bucket, messages=list)
     cdef object _line_up(self, DelayLog stored, DelayBatch batch)
     @cython.locals(
-        line=list, due=list, message=Message, due_ms=int64_t, position=int64_t, barrier_ms=int64_t,
-        barrier_position=int64_t, stride=Py_ssize_t
+        due=list, message=Message, due_ms=int64_t, barrier_ms=int64_t, barrier_position=int64_t, stride=Py_ssize_t
     )
     cdef object _release(self, int64_t now_ms)
+    @cython.locals(messages=list, message=Message, taken=Py_ssize_t)
+    cdef object _take(self, list due, int64_t due_ms, Py_ssize_t stride, int64_t last_position)
     @cython.locals(
         address=bytes, raw=bytes, body=bytes, way=Way, queues=list, queue=Queue, copy=Message, expires_at_ms=int64_t
     )

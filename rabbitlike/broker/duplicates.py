@@ -14,7 +14,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from rabbitlike.protocol.properties import Properties
-from rabbitlike.protocol.tables import Table
 from rabbitlike.storage.api import SeenKey
 
 if TYPE_CHECKING:
@@ -33,6 +32,12 @@ CACHE_TTL: Final = "x-cache-ttl"
 BY: Final = "x-deduplication-by"
 PRODUCER_ID: Final = "x-producer-id"
 PRODUCER_SEQ: Final = "x-producer-seq"
+
+# As they stand in messages, of which only these headers are read.
+_HEADER: Final = HEADER.encode()
+_CACHE_TTL: Final = CACHE_TTL.encode()
+_PRODUCER_ID: Final = PRODUCER_ID.encode()
+_PRODUCER_SEQ: Final = PRODUCER_SEQ.encode()
 
 DEFAULT_SIZE: Final = 100_000
 LARGEST_SIZE: Final = 10_000_000
@@ -205,13 +210,14 @@ def seen_by(exchange: Exchange) -> str:
 
 def key_of(properties: Properties, by: KeyBy) -> Key | None:
     """What a message is known by; None: it says nothing, and is never a duplicate."""
-    headers = properties.headers or Table()
-    ttl = headers.get(CACHE_TTL)
+    ttl = properties.header(_CACHE_TTL)
     ttl_ms = ttl if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
-    producer, number = headers.get(PRODUCER_ID), headers.get(PRODUCER_SEQ)
-    if isinstance(producer, str) and isinstance(number, int) and 0 < number < 1 << 63:
-        return Key(_digest("producer", producer), number, ttl_ms)
-    value = headers.get(HEADER) if by == "header" else properties.message_id
+    producer = properties.header(_PRODUCER_ID)
+    if isinstance(producer, str):
+        number = properties.header(_PRODUCER_SEQ)
+        if isinstance(number, int) and 0 < number < 1 << 63:
+            return Key(_digest("producer", producer), number, ttl_ms)
+    value = properties.header(_HEADER) if by == "header" else properties.message_id
     if value is None:
         return None
     return Key(_digest(by, f"{type(value).__name__}:{value!r}"), 0, ttl_ms)

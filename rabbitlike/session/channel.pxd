@@ -2,6 +2,8 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.delay_times cimport is_timed, negated, plain_delay
+from rabbitlike.broker.delays cimport Delays
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message, make_message
 from rabbitlike.broker.ports cimport Subscriber
@@ -17,6 +19,7 @@ from rabbitlike.session.unacked cimport Delivery, Unacked
 
 cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT
 cdef int RETURNED
+cdef int64_t LATEST_MS
 cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
 
 
@@ -58,6 +61,7 @@ cdef class Channel(Content):
     cdef dict _targets
     cdef Trail _trail
     cdef bint _is_watched
+    cdef int64_t _delay_ms
     cdef bint _answers_due
     cdef bint _is_awaiting
     cdef bint _forgets_deaths
@@ -77,6 +81,9 @@ cdef class Channel(Content):
     cdef object _note_confirm(self, bint accepted, int64_t number)
     cdef object _note_nack(self, Delivery delivery)
     cdef bint _needs_care(self) except -1
+    cdef bint _may_delay(self, Target target) except -1
+    @cython.locals(properties=Properties, number=int64_t, due_ms=int64_t, raw=bytes, delays=Delays)
+    cdef object _publish_delayed(self, Target target, bytes body)
     @cython.locals(target=Target)
     cdef Target _find_target(self)
     @cython.locals(properties=Properties, publication=Publication)

@@ -14,7 +14,7 @@ from pamqp import base, commands
 from rabbitlike.broker.conformity import is_judged, judge
 from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters
-from rabbitlike.broker.delay_times import DELAY_KEY, DELIVER_AT_KEY, is_timed, read_due
+from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay, read_due
 from rabbitlike.broker.held import Settled, decide
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
@@ -105,6 +105,7 @@ class Channel(Content):
 
     __slots__ = (
         "_answers_due",
+        "_delay_ms",
         "_forgets_deaths",
         "_is_awaiting",
         "_is_watched",
@@ -160,6 +161,8 @@ class Channel(Content):
         self._targets: dict[bytes, Target] = {}
         #: Who is told of the publish at hand.
         self._trail: Trail | None = None
+        #: How long the publish at hand is to wait, if nothing else is special about it.
+        self._delay_ms = 0
         #: The properties at hand ask for the careful way.
         self._is_watched = False
         self._answers_due = False
@@ -188,6 +191,7 @@ class Channel(Content):
         self._target = self._targets.get(self.address) if self.bits & IMMEDIATE == 0 else None
 
     def on_properties(self) -> None:
+        self._delay_ms = 0
         self._is_watched = self.properties.flags & WATCHED != 0 and self._needs_care()
 
     def on_publish(self, body: bytes) -> None:
@@ -195,7 +199,10 @@ class Channel(Content):
         if target is None or target.generation != self.turn.generation:
             target = self._find_target()
         if self._is_watched or not target.is_plain or self.transaction is not None:
-            self._publish_carefully(target, body)
+            if self._delay_ms > 0 and self._may_delay(target):
+                self._publish_delayed(target, body)
+            else:
+                self._publish_carefully(target, body)
             return
         properties = self.properties
         accepted = True
@@ -264,13 +271,37 @@ class Channel(Content):
             return True
         if flags & HEADERS == 0:
             return False
-        # BCC ends in CC.
+        if properties.header_at(b"CC") > 0 or properties.header_at(b"BCC") > 0:
+            return True
+        if self._forgets_deaths and properties.header_at(b"x-death") > 0:
+            return True
+        # When a delay is all there is to care for, there is a shorter way.
+        self._delay_ms = plain_delay(properties)
+        return self._delay_ms > 0 or is_timed(properties)
+
+    def _may_delay(self, target: Target) -> bool:
+        """Is there nothing to look at before a publish is put off?"""
         return (
-            properties.mentions(b"CC")
-            or properties.mentions(DELAY_KEY)
-            or properties.mentions(DELIVER_AT_KEY)
-            or (self._forgets_deaths and properties.mentions(b"x-death"))
+            target.is_plain
+            and self.transaction is None
+            and self.bits & MANDATORY == 0
+            and self.vhost.trail is None
+            and target.exchange.duplicates is None
+            and target.exchange.schema is None
+            and self.turn.now_ms + self._delay_ms <= LATEST_MS
         )
+
+    def _publish_delayed(self, target: Target, body: bytes) -> None:
+        properties = self.properties
+        number = 0
+        if properties.persistent and self.journal is not None:
+            number = self.journal.number
+        due_ms = self.turn.now_ms + self._delay_ms
+        raw = negated(properties)
+        delays = self.vhost.delays
+        delays.add(self.address, raw, body, properties.persistent, properties.priority, due_ms)
+        self._count(target.counters, 0)
+        self._published(True, number)
 
     def _find_target(self) -> Target:
         """Look up exchange and queues for the address at hand, with every check that depends on it alone."""

@@ -329,6 +329,27 @@ def test_the_quick_look_at_a_table_agrees_with_decoding_it(body: bytes) -> None:
     assert_judged_alike(body)
 
 
+@QUIET
+@given(st.lists(table_bodies, max_size=3).map(b"".join), st.binary(max_size=12))
+@example(b"\x01kV\x01kt\x01\x02kkV", b"k")
+@example(b"\x01aF\x00\x00\x00\x04\x01kt\x01", b"k")
+def test_a_header_alone_is_what_it_is_among_all(body: bytes, other: bytes) -> None:
+    """#144 Also of tables in which a key comes twice, where the last one counts, and with tables within."""
+    properties = with_headers(body)
+    decoded = tables.decode_body(body)
+    for key in (other, *(name.encode("utf-8", "surrogateescape") for name in decoded)):
+        name = key.decode("utf-8", "surrogateescape")
+        assert repr(properties.header(key)) == repr(decoded.get(name))
+        assert (properties.header_at(key) > 0) == (name in decoded)
+        if name in decoded:
+            assert chr(properties.raw[properties.header_at(key)]) == decoded.kinds[name]
+
+
+def test_no_header_without_headers() -> None:
+    assert Properties.build(message_id="x-delay").header_at(b"x-delay") == 0
+    assert Properties.build(message_id="x-delay").header(b"x-delay") is None
+
+
 @pytest.mark.parametrize("depth", [tables.MAX_DEPTH - 1, tables.MAX_DEPTH, tables.MAX_DEPTH + 1, 5000])
 def test_the_quick_look_bounds_nesting_too(depth: int) -> None:
     """#144"""
