@@ -1,30 +1,24 @@
 """Columns of packed rows, as whoever packs them hands them to whoever writes them: no row is an object."""
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-#: Cells of a row, each of eight octets.
+#: Cells of a row, each of eight octets: two whole numbers, and two times two of half the size that are never negative.
 CELLS: Final = 4
-#: Which part of a cell a number takes.
-Part = Literal[0, 1, 2]
-WHOLE: Final = 0
-LOW: Final = 1
-HIGH: Final = 2
 LOW_BITS: Final = 0xFFFFFFFF
 
 
 class Packed(NamedTuple):
-    """A number of each row. Those of half a cell are never negative."""
+    """A number of each row: 0 and 1 are whole cells, 2 to 5 the upper and lower halves of the others."""
 
     cells: memoryview
-    cell: int
-    part: Part
+    field: int
 
     def all(self) -> list[int]:
-        numbers = self.cells[self.cell :: CELLS].tolist()
-        if self.part == LOW:
-            return [number & LOW_BITS for number in numbers]
-        return [number >> 32 for number in numbers] if self.part == HIGH else numbers
+        if self.field < 2:
+            return self.cells[self.field :: CELLS].tolist()
+        numbers = self.cells[1 + self.field // 2 :: CELLS].tolist()
+        return [number & LOW_BITS if self.field % 2 else number >> 32 for number in numbers]
 
 
 class Numbers(NamedTuple):

@@ -1,22 +1,31 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-cdef int CELLS, HIGH, LOW
+cdef int CELLS
 cdef int _BLOCK, _PART, _PARTS
 cdef int64_t _LOW
 
 
-@cython.locals(place=Py_ssize_t, at=Py_ssize_t, number=int64_t, first=int64_t, differ=int64_t)
-cpdef bint gather(int64_t[::1] cells, Py_ssize_t cell, int part, int64_t[::1] out, Py_ssize_t count) except -1
+@cython.locals(
+    place=Py_ssize_t, at=Py_ssize_t, differ=int, a=int64_t, b=int64_t, c=int64_t, d=int64_t, ab=int64_t, bb=int64_t,
+    cc=int64_t, dd=int64_t
+)
+cpdef int split(
+    int64_t[::1] cells, Py_ssize_t count, int64_t[::1] first, int64_t[::1] second, int32_t[::1] third,
+    int32_t[::1] fourth, int32_t[::1] fifth, int32_t[::1] sixth
+) except -1
+
+@cython.locals(at=Py_ssize_t)
+cpdef object widen(int32_t[::1] numbers, Py_ssize_t count, int64_t[::1] out)
 
 @cython.locals(found=Py_ssize_t, at=Py_ssize_t, octet=int, number=int32_t)
 cpdef Py_ssize_t look_up(
-    int64_t[::1] codes, Py_ssize_t count, int32_t[::1] table, int64_t[::1] present, unsigned char[::1] levels
+    int32_t[::1] codes, Py_ssize_t count, int32_t[::1] table, int64_t[::1] present, unsigned char[::1] levels
 ) except -1
 
 @cython.locals(found=Py_ssize_t, at=Py_ssize_t, octet=int)
 cpdef Py_ssize_t take(
-    int64_t[::1] values, int64_t[::1] codes, Py_ssize_t count, int32_t[::1] marks, int64_t scale,
+    int64_t[::1] values, int32_t[::1] codes, Py_ssize_t count, int32_t[::1] marks, int64_t scale,
     int64_t[::1] present, unsigned char[::1] levels
 ) except -1
 

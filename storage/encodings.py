@@ -5,7 +5,7 @@ enough for all rows; `present` is filled with the values of those that have one,
 for each of those rows.
 """
 
-from rabbitlike.storage.columns import CELLS, HIGH, LOW
+from rabbitlike.storage.columns import CELLS
 
 #: Differences that share a smallest one, and those of them that share a width.
 _BLOCK = 128
@@ -14,25 +14,52 @@ _PARTS = 4
 _LOW = 0xFFFFFFFF
 
 
-def gather(cells: memoryview, cell: int, part: int, out: memoryview, count: int) -> bool:
-    """A number of each row, out of its cells. Is it the same in all of them?"""
-    place = cell
+def split(
+    cells: memoryview,
+    count: int,
+    first: memoryview,
+    second: memoryview,
+    third: memoryview,
+    fourth: memoryview,
+    fifth: memoryview,
+    sixth: memoryview,
+) -> int:
+    """The numbers of all rows, each kind by itself; a bit for each kind of which not all are the same."""
+    place = 0
     differ = 0
-    first = cells[cell]
-    if part == LOW:
-        first &= _LOW
-    elif part == HIGH:
-        first >>= 32
+    a = cells[0]
+    b = cells[1]
+    c = cells[2]
+    d = cells[3]
+    ab = 0
+    bb = 0
+    cc = 0
+    dd = 0
     for at in range(count):
-        number = cells[place]
-        if part == LOW:
-            number &= _LOW
-        elif part == HIGH:
-            number >>= 32
-        out[at] = number
-        differ |= number ^ first
+        first[at] = cells[place]
+        second[at] = cells[place + 1]
+        third[at] = cells[place + 2] >> 32
+        fourth[at] = cells[place + 2] & _LOW
+        fifth[at] = cells[place + 3] >> 32
+        sixth[at] = cells[place + 3] & _LOW
+        ab |= cells[place] ^ a
+        bb |= cells[place + 1] ^ b
+        cc |= cells[place + 2] ^ c
+        dd |= cells[place + 3] ^ d
         place += CELLS
-    return differ == 0
+    if ab != 0:
+        differ |= 1
+    if bb != 0:
+        differ |= 2
+    if cc >> 32 != 0:
+        differ |= 4
+    if cc & _LOW != 0:
+        differ |= 8
+    if dd >> 32 != 0:
+        differ |= 16
+    if dd & _LOW != 0:
+        differ |= 32
+    return differ
 
 
 def look_up(codes: memoryview, count: int, table: memoryview, present: memoryview, levels: bytearray) -> int:
@@ -150,6 +177,12 @@ def grow(values: memoryview, count: int, out: bytearray, end: int) -> int:
         else:
             end = _put_none(out, end)
     return end
+
+
+def widen(numbers: memoryview, count: int, out: memoryview) -> None:
+    """The same numbers, in more octets each."""
+    for at in range(count):
+        out[at] = numbers[at]
 
 
 def _put_block(values: memoryview, start: int, stop: int, out: bytearray, end: int) -> int:

@@ -123,8 +123,8 @@ class EventFiles:
                 file.writelines(self._parquet.file(columns, _count(columns)))
         _make_durable(unfinished)
         finished = folder / name
+        # The folder is not made durable: a power cut may take the last files, whole, and queues need not wait for them.
         unfinished.rename(finished)
-        _make_durable(folder)
         self.written += 1
         self.last = finished
         return finished

@@ -113,16 +113,16 @@ class _Encoder:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._count = capacity
-        self._present = self._numbers()
+        # A block more than there are rows: the last one may be filled up.
+        whole = [memoryview(array("q", bytes(8 * (capacity + 128)))) for _ in range(3)]
+        halves = [memoryview(array("i", bytes(4 * capacity))) for _ in range(4)] if capacity else []
+        self._present = whole[2]
+        #: The numbers of all rows, by their field in `Packed`, and a bit for each field that is not always the same.
+        self._fields = [whole[0], whole[1], *halves]
+        self._differ = 0
+        self._split_of: memoryview | None = None
         # Numbers take eight octets at most, and each block of 128 a few more.
         self._out = bytearray(10 * capacity + 4096)
-        #: Numbers of rows, and whether all are the same; what was used up, to be filled again.
-        self._gathered: dict[tuple[int, int], tuple[memoryview, bool]] = {}
-        self._spare: list[memoryview] = []
-
-    def _numbers(self) -> memoryview:
-        # A block more than there are rows: the last one may be filled up.
-        return memoryview(array("q", bytes(8 * (self._capacity + 128))))
 
     def fits(self, count: int) -> bool:
         return count <= self._capacity
@@ -130,8 +130,7 @@ class _Encoder:
     def begin(self, count: int) -> None:
         """A file of so many rows."""
         self._count = count
-        self._spare += [numbers for numbers, _ in self._gathered.values()]
-        self._gathered.clear()
+        self._split_of = None
 
     def encode(self, column: Column, kind: str, nullable: bool) -> Page:
         if isinstance(column, Codes):
@@ -146,13 +145,12 @@ class _Encoder:
             return self._range(column.values)
         return self._whole(column.values, "<i" if kind == "int" else "<q")
 
-    def _gather(self, packed: Packed) -> tuple[memoryview, bool]:
-        found = self._gathered.get(packed[1:])
-        if found is None:
-            numbers = self._spare.pop() if self._spare else self._numbers()
-            same = encodings.gather(packed.cells, packed.cell, packed.part, numbers, self._count)
-            found = self._gathered[packed[1:]] = (numbers, same)
-        return found
+    def _numbers(self, packed: Packed) -> tuple[memoryview, bool]:
+        """Those of all rows; are they all the same?"""
+        if self._split_of is not packed.cells:
+            self._split_of = packed.cells
+            self._differ = encodings.split(packed.cells, self._count, *self._fields)
+        return self._fields[packed.field], not self._differ >> packed.field & 1
 
     # Words
 
@@ -163,7 +161,7 @@ class _Encoder:
         dictionary = b"".join([_plain(word) for word in numbers])
         only = table[0] if column.codes is None or len(set(table)) == 1 else None
         if only is None and column.codes is not None:
-            codes, same = self._gather(column.codes)
+            codes, same = self._numbers(column.codes)
             only = table[codes[0]] if same else None
         if only is not None:
             levels = self._same_levels(only >= 0) if nullable else b""
@@ -188,7 +186,7 @@ class _Encoder:
         bits = self._bits()
         if column.codes is None or len(set(table)) == 1:
             return Page(bytes(bits) if table[0] < 0 else b"\xff" * len(bits), PLAIN)
-        encodings.look_up(self._gather(column.codes)[0], self._count, memoryview(table), self._present, bits)
+        encodings.look_up(self._numbers(column.codes)[0], self._count, memoryview(table), self._present, bits)
         return Page(bytes(bits), PLAIN)
 
     # Numbers
@@ -198,11 +196,14 @@ class _Encoder:
         return Page(bytes(self._out[:end]), DELTA, bounds=(_long(values[0]), _long(values[-1])))
 
     def _whole(self, packed: Packed, layout: str) -> Page:
-        numbers, same = self._gather(packed)
+        numbers, same = self._numbers(packed)
         if same:
             return Page(_only(0, 1, self._count), DICTIONARY, 1, pack_struct(layout, numbers[0]))
-        self._spare.append(self._gathered.pop(packed[1:])[0])  # it is used up now
-        end = encodings.grow(numbers, self._count, self._out, 0)
+        if numbers.itemsize == 4:
+            encodings.widen(numbers, self._count, self._present)
+        else:
+            self._present[: self._count] = numbers[: self._count]
+        end = encodings.grow(self._present, self._count, self._out, 0)
         return Page(bytes(self._out[:end]), DELTA)
 
     def _times(self, column: Times) -> Page:
@@ -218,7 +219,7 @@ class _Encoder:
         if not any(column.marks):
             return Page(self._same_levels(False), PLAIN)
         marks = memoryview(array("i", column.marks))
-        codes, numbers = self._gather(column.codes)[0], self._gather(column.values)[0]
+        codes, numbers = self._numbers(column.codes)[0], self._numbers(column.values)[0]
         bits = self._bits()
         present = encodings.take(numbers, codes, self._count, marks, column.scale, self._present, bits)
         levels = self._levels(bits, present)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rabbitlike.broker.message import exchange_of, routing_key_of
-from rabbitlike.storage.columns import CELLS, HIGH, LOW, WHOLE, Codes, Column, Numbers, Packed, Some, Texts, Times
+from rabbitlike.storage.columns import CELLS, Codes, Column, Numbers, Packed, Some, Texts, Times
 
 if TYPE_CHECKING:
     from rabbitlike.broker.events import Rows
@@ -42,6 +42,8 @@ MOST_ATTEMPTS: Final = 0xFFFFFF
 # What a row holds beside its time and message id: one line of cells, since memory is what it costs most. What repeats
 # from message to message (event, reason, priority, attempts, place) is a step, and only its number is in the row.
 POSITION, TOOK_MS, ADDRESS_SIZE, STEP_TAG = range(CELLS)
+#: The same as fields of `Packed`.
+ADDRESS, SIZE, STEP, TAG = range(2, 6)
 
 
 class Step(NamedTuple):
@@ -91,9 +93,8 @@ def columns(rows: Rows, node: str) -> dict[str, Column]:
     """The rows as columns, in the order of SCHEMA. Copies no row; `rows` must not grow any more."""
     count = rows.count
     cells = memoryview(rows.cells)[: count * CELLS]
-    step, tag = Packed(cells, STEP_TAG, HIGH), Packed(cells, STEP_TAG, LOW)
-    address, size = Packed(cells, ADDRESS_SIZE, HIGH), Packed(cells, ADDRESS_SIZE, LOW)
-    took_ms = Packed(cells, TOOK_MS, WHOLE)
+    step, address = Packed(cells, STEP), Packed(cells, ADDRESS)
+    took_ms = Packed(cells, TOOK_MS)
     steps = [read_step(key) for key in rows.steps]
     places = [rows.places[each.place] for each in steps]
     tags = [None, *(plain(name) for name in rows.tags)]
@@ -106,12 +107,12 @@ def columns(rows: Rows, node: str) -> dict[str, Column]:
         "queue": Codes(step, [plain(queue) for _, queue in places]),
         "exchange": Codes(address, [plain(exchange_of(each)) for each in rows.addresses]),
         "routing_key": Codes(address, [plain(routing_key_of(each)) for each in rows.addresses]),
-        "msg_seq": Numbers(Packed(cells, POSITION, WHOLE)),
+        "msg_seq": Numbers(Packed(cells, POSITION)),
         "message_id": Texts(rows.id_ends(), rows.ids),
         "priority": Codes(step, [each.priority for each in steps]),
-        "consumer_tag": Codes(tag, tags),
+        "consumer_tag": Codes(Packed(cells, TAG), tags),
         "consumer_group": Codes(None, [None]),
-        "size": Numbers(size),
+        "size": Numbers(Packed(cells, SIZE)),
         "delivery_count": Codes(step, [each.attempts for each in steps]),
         "redelivered": Codes(step, [each.attempts > 0 for each in steps]),
         "wait_us": Some(took_ms, step, [each.event == DELIVER for each in steps], 1000),

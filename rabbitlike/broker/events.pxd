@@ -42,6 +42,15 @@ cdef class Place:
 
 
 @cython.final
+cdef class Unconfirmed:
+    cdef readonly int64_t number
+    cdef list places
+    cdef list addresses
+    cdef list properties
+    cdef list sizes
+
+
+@cython.final
 cdef class Events:
     cdef Turn _turn
     cdef Py_ssize_t _capacity
@@ -52,6 +61,7 @@ cdef class Events:
     cdef bytes _last_properties
     cdef bytes _last_id
     cdef object _awaiting
+    cdef Unconfirmed _newest
     cdef public object export
     cdef readonly int64_t lost
     cdef readonly object recent
@@ -69,6 +79,7 @@ cdef class Events:
         Py_ssize_t size, int64_t attempts, str tag, int64_t took_ms, int64_t reason
     )
     cdef object _find_step(self, Rows rows, int64_t key, Py_ssize_t slot)
+    @cython.locals(group=Unconfirmed)
     cpdef object confirm(
         self, Place place, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number,
         bint accepted
@@ -77,3 +88,5 @@ cdef class Events:
     cdef Rows _begin(self)
     cdef object _find_address(self, Rows rows, bytes address)
     cdef object _find_tag(self, Rows rows, str tag)
+    @cython.locals(at=Py_ssize_t, size=int64_t)
+    cdef object _confirm_all(self, Unconfirmed group, int reason)

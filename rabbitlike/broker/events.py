@@ -118,6 +118,20 @@ class Place:
         self._code = 0
 
 
+class Unconfirmed:
+    """Publishes that wait for one commit, in their order."""
+
+    __slots__ = ("addresses", "number", "places", "properties", "sizes")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.places: list[Place] = []
+        self.addresses: list[bytes] = []
+        self.properties: list[bytes] = []
+        #: And their priorities, in an octet.
+        self.sizes: list[int] = []
+
+
 class Events:
     """The one event log of a broker."""
 
@@ -132,6 +146,7 @@ class Events:
         "_last_properties",
         "_last_tag",
         "_last_tag_code",
+        "_newest",
         "_next_seq",
         "_rows",
         "_spare",
@@ -161,8 +176,9 @@ class Events:
         # Keys of steps that were looked up, and their numbers.
         self._keys = array("q", (-1,)) * REMEMBERED
         self._steps = array("q", (0,)) * REMEMBERED
-        #: Confirms that wait for a commit: its number, and what the row will say.
-        self._awaiting: deque[tuple[int, Place, bytes, bytes, int, int]] = deque()
+        #: Confirms that wait for commits, and the newest of them.
+        self._awaiting: deque[Unconfirmed] = deque()
+        self._newest: Unconfirmed | None = None
         #: Takes sealed rows, or says that it cannot.
         self.export: Callable[[Rows], bool] | None = None
         #: Events that nobody exported.
@@ -261,24 +277,47 @@ class Events:
         accepted: bool,
     ) -> None:
         """A publish is confirmed: at once, or when commit ``number`` is done."""
-        if accepted and number != 0:
-            self._awaiting.append((number, place, address, properties, priority, size))
-        else:
+        if not accepted or number == 0:
             reason = 0 if accepted else REFUSED
             self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, reason)
+            return
+        group = self._newest
+        if group is None or group.number != number:
+            group = self._newest = Unconfirmed(number)
+            self._awaiting.append(group)
+        group.places.append(place)
+        group.addresses.append(address)
+        group.properties.append(properties)
+        group.sizes.append(size << 8 | (priority if priority > 0 else 0))
 
     def committed(self, number: int) -> None:
         """All commits up to this are done."""
-        awaiting = self._awaiting
-        while awaiting and awaiting[0][0] <= number:
-            _, place, address, properties, priority, size = awaiting.popleft()
-            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, 0)
+        while self._awaiting and self._awaiting[0].number <= number:
+            self._confirm_all(self._awaiting.popleft(), 0)
 
     def commit_failed(self) -> None:
         """Whatever waits for a commit is refused."""
         while self._awaiting:
-            _, place, address, properties, priority, size = self._awaiting.popleft()
-            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, REFUSED)
+            self._confirm_all(self._awaiting.popleft(), REFUSED)
+
+    def _confirm_all(self, group: Unconfirmed, reason: int) -> None:
+        if group is self._newest:
+            self._newest = None
+        for at in range(len(group.places)):
+            size = group.sizes[at]
+            self.add(
+                CONFIRM,
+                group.places[at],
+                group.addresses[at],
+                group.properties[at],
+                0,
+                size & 255,
+                size >> 8,
+                0,
+                None,
+                -1,
+                reason,
+            )
 
     def blocks(self) -> list[Rows]:
         """All that can be searched, oldest first."""

@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 
 from rabbitlike.storage.columns import (
     CELLS,
-    HIGH,
-    LOW,
-    WHOLE,
     Codes,
     Column,
     Numbers,
@@ -64,7 +61,7 @@ def pack(rows: list[tuple[int, int, int, int, int, int]]) -> memoryview:
 def make_columns(cells: memoryview, words: list[str], changes: dict[int, int], ids: list[bytes]) -> Columns:
     """Codes are below five; halves are code, size, code, code."""
     count = len(cells) // CELLS
-    code, other = Packed(cells, 2, HIGH), Packed(cells, 3, LOW)
+    code, other = Packed(cells, 2), Packed(cells, 5)
     starts = sorted({0, *(place for place in changes if place < count)})
     times = sorted(changes.values())[-len(starts) :]
     return {
@@ -74,9 +71,9 @@ def make_columns(cells: memoryview, words: list[str], changes: dict[int, int], i
         "some_word": Codes(other, [None, *words[:2], None, words[1]]) if words[0] else Codes(None, [None]),
         "few": Codes(code, [0, 0, 255, 1 << 24, len(words[1])]),
         "truth": Codes(other, [False, words[2] == "", True, False, False]),
-        "far": Numbers(Packed(cells, 0, WHOLE)),
-        "near": Numbers(Packed(cells, 2, LOW)),
-        "maybe": Some(Packed(cells, 1, WHOLE), Packed(cells, 3, HIGH), [bool(word) for word in words[:5]], 1000),
+        "far": Numbers(Packed(cells, 0)),
+        "near": Numbers(Packed(cells, 3)),
+        "maybe": Some(Packed(cells, 1), Packed(cells, 4), [bool(word) for word in words[:5]], 1000),
         "id": texts(ids),
     }
 
@@ -150,7 +147,7 @@ def test_many_rows() -> None:
 def test_many_words() -> None:
     count = 20_000
     cells = pack([(0, 0, number % 3000, 5, 0, 0) for number in range(count)])
-    words = Codes(Packed(cells, 2, HIGH), [f"word {number}" for number in range(3000)])
+    words = Codes(Packed(cells, 2), [f"word {number}" for number in range(3000)])
     file = Parquet([("word", "string", False)], zstd)
     table = parquet.ParquetFile(io.BytesIO(b"".join(file.file({"word": words}, count)))).read()
     assert table.column("word").to_pylist() == [f"word {number % 3000}" for number in range(count)]
