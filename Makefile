@@ -25,8 +25,8 @@ test: test-compiled
 test-compiled: build .venv/.dev
 	$(BIN)/python $(PYTEST) $(ARGS)
 
-# What asks over HTTP alone sees nothing of the difference, and is not asked twice.
-NOT_TWICE := --ignore=interop/management --ignore=tests/commands
+# What asks over HTTP alone, or through Spark, sees nothing of the difference, and is not asked twice.
+NOT_TWICE := --ignore=interop/management --ignore=tests/commands --ignore=tests/spark
 
 # A copy of the tree without extensions: Python prefers a .so that lies beside a .py, whatever one asks it.
 test-pure: .venv/.dev

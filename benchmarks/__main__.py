@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import brokers, machine, processes, report, runner
-from benchmarks.scenarios import scenarios
+from benchmarks.scenarios import scenarios, spark
 from benchmarks.scenarios.scenario import Scenario
 
 SECONDS, QUICK_SECONDS = 3.0, 1.0
@@ -83,7 +83,12 @@ def main(
 
 def _choose(patterns: list[str] | None, backlog: int) -> list[Scenario]:
     known = scenarios(backlog)
-    chosen = [entry for entry in known if any(fnmatch.fnmatch(entry.name, pattern) for pattern in patterns or ["*"])]
+    chosen = [
+        entry
+        for entry in known
+        if any(fnmatch.fnmatch(entry.name, pattern) for pattern in patterns or ["*"])
+        and (patterns or not entry.name.startswith(spark.PREFIX))
+    ]
     if not chosen:
         _give_up(f"no scenario matches; there are: {', '.join(entry.name for entry in known)}")
     return chosen

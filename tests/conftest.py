@@ -1,14 +1,19 @@
-"""Rules of the whole suite: never test an old build, and in CI let no missing tool pass for a success."""
+"""Rules of the whole suite: never test an old build, in CI let no missing tool pass for a success, one JVM for all."""
 
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 import rabbitlike
 from rabbitlike import _build
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler.loadfile import LoadFileScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 IS_CI = os.environ.get("CI", "").lower() in ("1", "true")
@@ -46,6 +51,20 @@ def _wrong_build() -> str | None:
 
 def pytest_report_header() -> str:
     return f"rabbitlike {rabbitlike.__version__}, {'compiled' if _build.built_modules() else 'pure Python'}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadFileScheduling | None":
+    """Files run side by side, but those of tests/spark one after the other in one process, which has one JVM."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler.loadfile import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

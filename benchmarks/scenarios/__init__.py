@@ -1,6 +1,6 @@
 """Every scenario by name, in the order they are run and shown."""
 
-from benchmarks.scenarios import churn, delays, durable, idle, latency, management, startup, throughput
+from benchmarks.scenarios import churn, delays, durable, idle, latency, management, spark, startup, throughput
 from benchmarks.scenarios.scenario import Scenario
 
 
@@ -16,4 +16,5 @@ def scenarios(backlog: int) -> tuple[Scenario, ...]:
         *durable.SCENARIOS,
         *delays.SCENARIOS,
         *durable.with_backlog(backlog),
+        *spark.SCENARIOS,
     )

@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 from rabbitlike.spark.address import Address
 from rabbitlike.spark.java import NoJava, require
 from rabbitlike.spark.source import AmqpDataSource
-from rabbitlike.spark.wire import Connection
+from rabbitlike.spark.wire import Connection, Delivery
+from tests.spark.saboteur import SabotagedDataSource
 from tests.support.broker_process import ROOT, BrokerProcess, running
 
 
@@ -35,7 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.update(
         SPARK_LOCAL_IP="127.0.0.1",
         PYSPARK_PYTHON=sys.executable,
-        PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests" / "spark")]),
+        PYTHONPATH=str(ROOT),
     )
     settings = {
         "spark.ui.enabled": "false",
@@ -56,6 +57,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     session.dataSource.register(AmqpDataSource)
+    session.dataSource.register(SabotagedDataSource)
     yield session
     session.stop()
 
@@ -73,11 +75,16 @@ def uri(broker: BrokerProcess) -> str:
     return f"amqp://guest:guest@127.0.0.1:{broker.port}/"
 
 
-@pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[Connection]:
+@pytest.fixture(scope="session")
+def broker_client(broker: BrokerProcess) -> Iterator[Connection]:
     """Looks from outside at what Spark did."""
     with Connection(Address(port=broker.port)) as connection:
         yield connection
+
+
+@pytest.fixture
+def client(broker_client: Connection) -> Connection:
+    return broker_client
 
 
 @pytest.fixture
@@ -94,11 +101,6 @@ def checkpoint(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def bodies(client: Connection) -> Callable[[str], list[str]]:
+def drain(client: Connection) -> Callable[[str], list[Delivery]]:
     """All that is in a queue, taken out of it."""
-
-    def take(queue: str) -> list[str]:
-        deliveries = client.get(queue, 1_000_000, no_ack=True)
-        return [delivery.body.decode() for delivery in deliveries]
-
-    return take
+    return lambda queue: client.get(queue, 1_000_000, no_ack=True)

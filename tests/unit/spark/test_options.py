@@ -1,10 +1,14 @@
 """Options: names in any case, values that are checked, typos that are named."""
 
+import re
+
 import pytest
 
-from rabbitlike.spark import options
+from rabbitlike.spark import address, options
 from rabbitlike.spark.address import Address, parse
 from rabbitlike.spark.options import OptionError
+from rabbitlike.spark.schema import ALIASES, READ_COLUMNS, WRITE_COLUMNS
+from tests.support.broker_process import ROOT
 
 
 def test_defaults_are_safe() -> None:
@@ -80,3 +84,44 @@ def test_uris() -> None:
 def test_a_password_is_not_shown() -> None:
     parsed = options.parse({"uri": "amqp://user:hunter2@h/v"})
     assert "hunter2" not in f"{parsed!r} {parsed.address} {parsed.address!r}"
+
+
+# The page about it
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table below a heading of docs/spark.md."""
+    _, _, rest = (ROOT / "docs" / "spark.md").read_text().partition(f"\n## {heading}\n")
+    assert rest
+    lines = rest.partition("\n## ")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+
+
+def test_every_option_is_documented_with_its_default() -> None:
+    documented: dict[str, str] = {}
+    for names, defaults, *_ in rows("Options"):
+        shown = defaults.split(", ")
+        for at, name in enumerate(re.findall(r"`(\w+)`", names)):
+            documented[name] = shown[min(at, len(shown) - 1)]
+    of_address = {name: documented.pop(name) for name in options.ADDRESS_NAMES}
+    assert of_address["uri"] == f"`{address.DEFAULT_URI}`"
+    known = {name: shown_default(name) for name in options.NAMES if name != "maxOffsetsPerTrigger"}
+    assert documented == known
+
+
+def shown_default(name: str) -> str:
+    default = options.default(name)
+    if default is None:
+        return "none"
+    if isinstance(default, bool):
+        return f"`{default}`".lower()
+    if name == "maxAtomicBytes":
+        return "`64m`"
+    return f"`{default}`" if default != "" else '`""`'
+
+
+@pytest.mark.parametrize(
+    ("heading", "columns"), [("Writing", {*WRITE_COLUMNS, *ALIASES}), ("Reading", {*READ_COLUMNS})]
+)
+def test_every_column_is_documented(heading: str, columns: set[str]) -> None:
+    assert {name for cells in rows(heading) for name in re.findall(r"`(\w+)`", cells[0])} == columns
