@@ -11,9 +11,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-
-pytest.importorskip("pyspark", reason="needs pyspark")
-
 from pyspark.sql import SparkSession
 
 from rabbitlike.spark.address import Address

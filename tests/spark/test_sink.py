@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -131,34 +132,28 @@ def test_a_broker_that_is_killed_while_rows_are_written(spark: SparkSession, tmp
     gate = tmp_path / "gate"
     flags = ("--no-memory", "--data-dir", str(tmp_path / "data"))
     frame = spark.range(0, 4000, numPartitions=1).selectExpr("cast(id as string) as body")
-    options = {"kind": "amqp-saboteur", "routingKey": "q", "gate": str(gate)}
-    failures: list[BaseException] = []
-    with running(*flags) as broker:
+    with ExitStack() as brokers:
+        broker = brokers.enter_context(running(*flags))
         port = broker.port
-        uri = f"amqp://guest:guest@127.0.0.1:{port}/"
         with Connection(Address(port=port)) as client:
             client.declare_queue("q")
-        job = threading.Thread(target=lambda: _noting(failures, lambda: save(frame, uri, **options)))
-        job.start()
-        until_some(port)
-        broker.process.kill()
-        broker.process.wait()
-    with running(*flags, "--port", str(port)):
-        gate.touch()
-        job.join(PATIENCE_S)
-        assert not job.is_alive()
-        assert failures == []
+
+        def kill_half_way() -> None:
+            until_some(port)
+            broker.process.kill()
+            broker.process.wait()
+            brokers.enter_context(running(*flags, "--port", str(port)))
+            gate.touch()
+
+        killing = threading.Thread(target=kill_half_way)
+        killing.start()
+        uri = f"amqp://guest:guest@127.0.0.1:{port}/"
+        save(frame, uri, kind="amqp-saboteur", routingKey="q", gate=str(gate), confirmTimeoutMs="60000")
+        killing.join(PATIENCE_S)
         with Connection(Address(port=port)) as client:
             found = [delivery.body for delivery in client.get("q", 100_000)]
     assert set(found) == {b"%d" % number for number in range(4000)}
     assert len(found) > 4000, "what the first attempt wrote is there as well: it was killed half way"
-
-
-def _noting(failures: list[BaseException], work: Callable[[], None]) -> None:
-    try:
-        work()
-    except BaseException as error:
-        failures.append(error)
 
 
 def until_some(port: int) -> None:

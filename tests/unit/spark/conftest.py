@@ -5,9 +5,6 @@ from uuid import uuid4
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark")
-pytest.importorskip("pyarrow", reason="needs pyarrow")
-
 from rabbitlike.spark.address import Address
 from rabbitlike.spark.wire import Connection
 from tests.support.broker_process import BrokerProcess, running
