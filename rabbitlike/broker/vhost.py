@@ -404,14 +404,14 @@ class Vhost:
         self.broker.topology.add_queue(queue)
 
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; how many ready messages went with it. One that is gone already had none."""
+        """Delete a queue; how many messages went with it that nobody held. One that is gone already had none."""
         if self.queues.get(queue.name) is not queue:
             return 0
         if if_unused and queue.consumer_count:
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
         if if_empty and (queue.message_count or queue.waiting_count):
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
-        count = queue.message_count
+        count = queue.message_count + queue.waiting_count
         del self.queues[queue.name]
         self.broker.topology.remove_queue(queue)
         self.broker.churn.queues_deleted += 1

@@ -1,4 +1,5 @@
-"""One queue under random work, against a small model that knows the order of what is ready and who holds what.
+"""One queue under random work, against a small model that knows the order of what is ready, who holds what until when,
+and what waits for its next try.
 
 The machine drives a real broker through client ends with a fake clock. After every step whatever was delivered, counted
 or buried must be what the model says. The model does not say which of several consumers with credit is served, but that
@@ -43,6 +44,16 @@ QUEUES: dict[str, dict[str, object]] = {
     "reject publish": {"x-max-length": 3, "x-overflow": "reject-publish"},
     "single active": {"x-single-active-consumer": True},
     "quorum": {"x-queue-type": "quorum", "x-delivery-limit": 2},
+    "retries": {
+        "x-retry-initial": 10,
+        "x-retry-multiplier": 3,
+        "x-retry-max-delay": 50,
+        "x-retry-timeout": 150,
+        "x-delivery-limit": 4,
+    },
+    "steps": {"x-delayed-retry-type": "failed", "x-delayed-retry-min": 10, "x-delayed-retry-max": 25},
+    "deadlines": {"x-ack-timeout": 30, "x-delivery-limit": 3},
+    "late retries": {"x-ack-timeout": 30, "x-retry-initial": 20, "x-message-ttl": 90},
 }
 
 
@@ -53,7 +64,9 @@ class Message:
     number: int
     level: int
     expires_at_ms: int  # 0: never
+    published_at_ms: int = 0
     returns: int = 0
+    due_at_ms: int = 0  # when its wait for the next try ends
     queue: int = 0  # which life of the queue it belongs to: deleting starts another
 
     @property
@@ -80,6 +93,7 @@ class Held:
 
     message: Message
     consumer: Consumer | None
+    due_at_ms: int = 0  # 0: no deadline
 
 
 @dataclass
@@ -115,6 +129,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.declare()
         self.published = self.confirmed = self.consumed = 0
         self.ready: list[Message] = []
+        self.waiting: list[Message] = []
         self.consumers: list[Consumer] = []  # in the order they came
         self.buried: list[tuple[int, str]] = []  # since the last look
         self.clients: list[Client] = []
@@ -153,7 +168,11 @@ class QueueMachine(RuleBasedStateMachine):
         times = [time for time in (ttl_ms, self.arguments.get("x-message-ttl")) if isinstance(time, int)]
         expires_at_ms = self.now_ms + min(times) if times else 0
         self.published += 1
-        return Message(self.published, min(level, self.levels), expires_at_ms, queue=self.life)
+        return Message(self.published, min(level, self.levels), expires_at_ms, self.now_ms, queue=self.life)
+
+    def held(self, message: Message, consumer: Consumer | None) -> Held:
+        timeout_ms = self.arguments.get("x-ack-timeout")
+        return Held(message, consumer, self.now_ms + timeout_ms if isinstance(timeout_ms, int) else 0)
 
     def accept(self, message: Message) -> str:
         """Put a published message in, or let it die at the door; the confirm it must get."""
@@ -185,8 +204,68 @@ class QueueMachine(RuleBasedStateMachine):
             self.ready.remove(message)
             self.bury(message, "expired")
 
+    def number(self, key: str, default: int | None = None) -> int | None:
+        value = self.arguments.get(key, default)
+        return value if isinstance(value, int) else None
+
+    def fail(self, message: Message, is_returned: bool) -> None:
+        """It comes back: for good, at once or later."""
+        message.returns += 1
+        has_retries = "x-retry-initial" in self.arguments
+        limit = self.number("x-delivery-limit", 10 if has_retries else None)
+        timeout_ms = self.number("x-retry-timeout", 10_800_000 if has_retries else None)
+        if limit is not None and message.returns > limit:
+            self.bury(message, "delivery_limit")
+        elif message.expires_at_ms and message.expires_at_ms <= self.now_ms:
+            self.bury(message, "expired")
+        elif timeout_ms is not None and message.published_at_ms + timeout_ms <= self.now_ms:
+            self.bury(message, "retry_timeout")
+        elif delay_ms := self.delay_ms(message.returns, is_returned):
+            message.due_at_ms = self.now_ms + delay_ms
+            if timeout_ms is not None:
+                message.due_at_ms = min(message.due_at_ms, message.published_at_ms + timeout_ms)
+            if message.expires_at_ms:
+                message.due_at_ms = min(message.due_at_ms, message.expires_at_ms)
+            self.waiting.append(message)
+        else:
+            self.ready.append(message)
+
+    def delay_ms(self, returns: int, is_returned: bool) -> int:
+        initial_ms, step_ms = self.number("x-retry-initial"), self.number("x-delayed-retry-min")
+        if initial_ms is not None:
+            factor = self.number("x-retry-multiplier", 2) or 0
+            return min(initial_ms * factor ** (returns - 1), self.number("x-retry-max-delay", 300_000) or 0)
+        if step_ms is not None and not is_returned:  # of type `failed`
+            return min(step_ms * returns, self.number("x-delayed-retry-max") or UNLIMITED)
+        return 0
+
+    def come_back(self) -> None:
+        """What waited until now is ready, or at its end."""
+        timeout_ms = self.number("x-retry-timeout")
+        for message in [one for one in self.waiting if one.due_at_ms <= self.now_ms]:
+            self.waiting.remove(message)
+            if message.expires_at_ms and message.expires_at_ms <= self.now_ms:
+                self.bury(message, "expired")
+            elif timeout_ms is not None and message.published_at_ms + timeout_ms <= self.now_ms:
+                self.bury(message, "retry_timeout")
+            else:
+                self.ready.append(message)
+
+    def take_back(self) -> None:
+        """What is held too long is taken back, and fails."""
+        for end in self.ends:
+            late = [tag for tag, held in end.held.items() if held.due_at_ms and held.due_at_ms <= self.now_ms]
+            self.settle(end, late, "requeue")
+
+    def next_event_ms(self, until_ms: int) -> int:
+        """When something happens by itself, or the end."""
+        times = [message.due_at_ms for message in self.waiting]
+        times += [message.expires_at_ms for message in self.ready if message.expires_at_ms]
+        times += [held.due_at_ms for end in self.ends for held in end.held.values() if held.due_at_ms]
+        return min([time for time in times if time > self.now_ms] + [until_ms])
+
     def settle(self, end: End, tags: list[int], outcome: str) -> None:
-        """ack, reject or requeue these."""
+        """ack, reject, requeue or, by basic.nack, return these."""
         for tag in tags:
             held = end.held.pop(tag)
             message = held.message
@@ -197,11 +276,7 @@ class QueueMachine(RuleBasedStateMachine):
             if outcome == "reject":
                 self.bury(message, "rejected")
                 continue
-            message.returns += 1
-            if self.is_quorum and message.returns > 2:
-                self.bury(message, "delivery_limit")
-            else:
-                self.ready.append(message)
+            self.fail(message, outcome == "return")
         self.trim()
         self.expire()
 
@@ -298,7 +373,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert content.method.message_count == len(self.ready)
         self.check_content(end, content, message)
         if not no_ack:
-            end.held[content.tag] = Held(message, None)
+            end.held[content.tag] = self.held(message, None)
 
     # -------------------------------------------------------------------------------------------------------- settling
 
@@ -318,7 +393,8 @@ class QueueMachine(RuleBasedStateMachine):
     def settle_one(self, pick: int, multiple: bool, how: str, is_reject: bool) -> None:
         outstanding = self.outstanding()
         end, tag = outstanding[pick % len(outstanding)]
-        self.settle(end, [one for one in sorted(end.held) if one <= tag] if multiple else [tag], how)
+        outcome = "return" if how == "requeue" and (multiple or not is_reject) else how
+        self.settle(end, [one for one in sorted(end.held) if one <= tag] if multiple else [tag], outcome)
         if how == "ack":
             end.channel.ack(tag, multiple=multiple)
         elif is_reject and not multiple:
@@ -331,7 +407,7 @@ class QueueMachine(RuleBasedStateMachine):
     def settle_all(self, pick: int, how: str) -> None:
         outstanding = self.outstanding()
         end, _ = outstanding[pick % len(outstanding)]
-        self.settle(end, sorted(end.held), "requeue" if how == "recover" else how)
+        self.settle(end, sorted(end.held), {"recover": "requeue", "requeue": "return"}.get(how, how))
         if how == "recover":
             end.channel.call(commands.Basic.Recover(requeue=True), commands.Basic.RecoverOk)
         elif how == "ack":
@@ -343,8 +419,14 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 9, 10, 25, 40, 100]))
     def advance(self, ms: int) -> None:
-        self.pair.advance(ms)
-        self.expire()
+        """From one event to the next, so that what happens is known to the millisecond."""
+        until_ms = self.now_ms + ms
+        while self.now_ms < until_ms:
+            self.pair.advance(self.next_event_ms(until_ms) - self.now_ms)
+            self.come_back()
+            self.take_back()
+            self.expire()
+            self.check_deliveries()
 
     @precondition(lambda self: self.outstanding())
     @rule(pick=PICK, how=st.sampled_from(["close", "drop", "unknown tag"]))
@@ -370,18 +452,20 @@ class QueueMachine(RuleBasedStateMachine):
             end.channel.expect_close(406, f"PRECONDITION_FAILED - unknown delivery tag {tag}", commands.Basic.Ack)
         end.channel.open()
 
-    @precondition(lambda self: len(self.ready) > 1)
+    @precondition(lambda self: len(self.ready) + len(self.waiting) > 1)
     @rule(deletes=st.booleans())
     def empty(self, deletes: bool) -> None:
         """Purge the queue, or delete it and declare it anew."""
         if not deletes:
             purged = self.control.call(commands.Queue.Purge(queue="q"), commands.Queue.PurgeOk)
-            assert purged.message_count == len(self.ready)
+            assert purged.message_count == len(self.ready) + len(self.waiting)
             self.ready.clear()
+            self.waiting.clear()
             return
         ok = self.control.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
-        assert ok.message_count == len(self.ready)
+        assert ok.message_count == len(self.ready) + len(self.waiting)
         self.ready.clear()
+        self.waiting.clear()
         self.life += 1
         for end in self.ends:
             cancelled = {end.channel.expect(commands.Basic.Cancel).consumer_tag for _ in end.consumers}
@@ -431,7 +515,7 @@ class QueueMachine(RuleBasedStateMachine):
                 if not consumer.no_ack:
                     room -= 1
                     consumer.held += 1
-                    end.held[content.tag] = Held(message, consumer)
+                    end.held[content.tag] = self.held(message, consumer)
             assert room >= 0, "more than the channel's prefetch"
         assert not by_number, f"not delivered: {by_number}"
         assert all(taken[tag] <= max(before[tag], 0) for tag in taken), f"more than the prefetch: {taken} of {before}"
@@ -454,6 +538,7 @@ class QueueMachine(RuleBasedStateMachine):
     def check_counts(self) -> None:
         ok = self.control.call(loose(commands.Queue.Declare, queue="q", passive=True), commands.Queue.DeclareOk)
         assert (ok.message_count, ok.consumer_count) == (len(self.ready), len(self.consumers))
+        assert self.pair.broker.vhosts["/"].queues["q"].waiting_count == len(self.waiting)
 
     def check_dead_letters(self) -> None:
         found = []
@@ -477,7 +562,7 @@ def machine_of(kind: str) -> type[QueueMachine]:
 
 @pytest.mark.parametrize("kind", QUEUES)
 def test_queue_agrees_with_the_model(kind: str) -> None:
-    """#67 #79 #86 #87 #106 #108 #110 #113 #121 #122 #123 #125 #127 #130 under random work."""
+    """#67 #79 #86 #87 #106 #108 #110 #113 #121 #122 #123 #125 #127 #130 F3 F4 F5 F6 F7 G6 under random work."""
     run_state_machine_as_test(
         machine_of(kind),
         settings=settings(max_examples=40, stateful_step_count=40, deadline=None, report_multiple_bugs=False),
