@@ -62,6 +62,7 @@ HOT = (
     "rabbitlike.session.unacked",
     "rabbitlike.session.confirms",
     "rabbitlike.session.consumer",
+    "rabbitlike.session.publisher",
     "rabbitlike.session.channel",
     "rabbitlike.session.connection",
 )

@@ -1,9 +1,7 @@
 """A channel: publishes in, deliveries out, settles back.
 
-The hot calls come straight from the frame reader: `on_publish`, `on_ack`, `on_nack`. A publish whose address,
-properties and topology are those of the one before takes the short way; anything out of the ordinary goes through
-`_publish_carefully`, where the checks stand in RabbitMQ's order. Everything else a channel can be asked is in
-`handlers`.
+Publishing is in `publisher`, of which a channel is one; here is what was delivered and becomes of it. The hot calls,
+`on_ack` and `on_nack`, come straight from the frame reader. Everything else a channel can be asked is in `handlers`.
 """
 
 from functools import partial
@@ -11,165 +9,53 @@ from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
-from rabbitlike.broker.conformity import is_judged, judge
-from rabbitlike.broker.copies import take_copies
-from rabbitlike.broker.counters import Counters
-from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay, read_due
 from rabbitlike.broker.held import Settled, decide
-from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
 from rabbitlike.broker.permissions import Access, Resource
-from rabbitlike.broker.ports import ClientName
-from rabbitlike.broker.publication import Publication, check_user_id, note_publish
-from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
-from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import RETURNED
-from rabbitlike.broker.trail import Trail
-from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol import methods
-from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
-from rabbitlike.protocol.content import Content
-from rabbitlike.protocol.errors import AmqpError, not_implemented, precondition_failed
-from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.session import views
-from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.consumer import Consumer
 from rabbitlike.session.deadlines import Deadlines, Lapsed
-from rabbitlike.session.outlet import Outlet
-from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
+from rabbitlike.session.publisher import Publisher
 from rabbitlike.session.timeout import AckTimeout
 from rabbitlike.session.transaction import Transaction
 from rabbitlike.session.unacked import Delivery, Unacked
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.broker import Requester
-    from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.session.connection import Connection
 
-MANDATORY = 1
-IMMEDIATE = 2
-#: Properties that a publish is checked or changed by.
-WATCHED = EXPIRATION | HEADERS | REPLY_TO | USER_ID
-#: Addresses whose targets a channel remembers.
-TARGETS_KEPT = 4096
 
-NO_ROUTE = 312
-NO_ROUTE_TEXT = b"\x08NO_ROUTE"
-
-
-class Target:
-    """Where publishes to one exchange and routing key go: found, with all checks, once per generation."""
-
-    __slots__ = (
-        "counters",
-        "exchange",
-        "generation",
-        "is_plain",
-        "is_reply",
-        "is_stored",
-        "is_topic_checked",
-        "queues",
-        "reply",
-        "routing_key",
-        "trail",
-    )
-
-    def __init__(self, exchange: "Exchange", routing_key: str, generation: int) -> None:
-        self.exchange = exchange
-        self.counters = exchange.counters
-        self.routing_key = routing_key
-        self.generation = generation
-        #: The queues are the same for every message, whatever its properties.
-        self.is_plain = True
-        self.queues: list[Queue] = []
-        #: Persistent messages are stored by at least one of them.
-        self.is_stored = False
-        #: A direct reply, and the requester that it goes to if there still is one.
-        self.is_reply = False
-        #: The user's permission for this exchange depends on the routing key.
-        self.is_topic_checked = False
-        self.reply: Requester | None = None
-        #: Who is told of publishes.
-        self.trail: Trail | None = None
-
-
-def is_stored(queues: list[Queue]) -> bool:
-    return any(queue.durable for queue in queues)
-
-
-class Channel(Content):
+class Channel(Publisher):
     """One channel of one connection."""
 
     __slots__ = (
-        "_answers_due",
-        "_delay_ms",
-        "_forgets_deaths",
-        "_is_awaiting",
-        "_is_watched",
         "_lapsed",
-        "_target",
-        "_targets",
-        "_trail",
-        "confirms",
-        "connection",
         "consumers",
-        "counters",
         "deadlines",
-        "journal",
         "last_queue",
         "name",
-        "outlet",
         "prefetch_count",
-        "reply_consumer",
         "timeout",
-        "totals",
-        "transaction",
-        "turn",
         "unacked",
-        "vhost",
     )
 
     def __init__(self, number: int, connection: "Connection", vhost: "Vhost") -> None:
-        settings = connection.broker.settings
-        super().__init__(number, settings.max_message_size)
-        self.connection = connection
+        super().__init__(number, connection, vhost)
         self.name = f"{connection.name} ({number})"
-        self.vhost = vhost
-        self.turn: Turn = connection.broker.turn
-        self.outlet: Outlet = connection.outlet
-        self.journal: Journal | None = connection.broker.journal
-        #: What happened here, and in the whole vhost.
-        self.counters = Counters(self.turn.now_ms)
-        self.totals: Counters = vhost.counters
         self.unacked = Unacked()
         self.consumers: dict[str, Consumer] = {}
         #: What basic.qos set for consumers to come.
-        self.prefetch_count = settings.default_prefetch
+        self.prefetch_count = connection.broker.settings.default_prefetch
         #: Name of the queue declared last here, which an empty queue name stands for.
         self.last_queue = ""
-        self.confirms: Confirms | None = None
-        self.transaction: Transaction | None = None
-        self.reply_consumer: ReplyConsumer | None = None
         self.timeout = AckTimeout(number, self.unacked, self.turn, self.timeout_of, self._on_late)
         self.deadlines = Deadlines(self.unacked, self.turn, self._take_back)
         #: Deliveries that were taken from the client; made when the first one is.
         self._lapsed: Lapsed | None = None
-        self._target: Target | None = None
-        self._targets: dict[bytes, Target] = {}
-        #: Who is told of the publish at hand.
-        self._trail: Trail | None = None
-        #: How long the publish at hand is to wait, if nothing else is special about it.
-        self._delay_ms = 0
-        #: The properties at hand ask for the careful way.
-        self._is_watched = False
-        self._answers_due = False
-        #: Confirms wait for a commit, and the broker knows it.
-        self._is_awaiting = False
-        #: parity: RabbitMQ 4 starts x-death anew when a client publishes; 3.x counts on.
-        self._forgets_deaths = not settings.trust_client_x_death
 
     # Answers
 
@@ -180,297 +66,6 @@ class Channel(Content):
     def permit(self, access: Access, resource: Resource, name: str) -> None:
         """403 unless the user may."""
         self.connection.permit(access, resource, name)
-
-    @property
-    def is_open(self) -> bool:
-        return self.expecting != DISCARD
-
-    # Publishing
-
-    def on_address(self) -> None:
-        self._target = self._targets.get(self.address) if self.bits & IMMEDIATE == 0 else None
-
-    def on_properties(self) -> None:
-        self._delay_ms = 0
-        self._is_watched = self.properties.flags & WATCHED != 0 and self._needs_care()
-
-    def on_publish(self, body: bytes) -> None:
-        target = self._target
-        if target is None or target.generation != self.turn.generation:
-            target = self._find_target()
-        if self._is_watched or not target.is_plain or self.transaction is not None:
-            if self._delay_ms > 0 and self._may_delay(target):
-                self._publish_delayed(target, body)
-            else:
-                self._publish_carefully(target, body)
-            return
-        properties = self.properties
-        accepted = True
-        number = 0
-        if properties.persistent and target.is_stored and self.journal is not None:
-            number = self.journal.number
-        if target.trail is not None:
-            self._trail = target.trail if self.confirms is not None else None
-            target.trail.published(
-                self.address, properties.raw, properties.priority, len(body), len(target.queues), False
-            )
-        for queue in target.queues:
-            message = make_message(
-                self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
-            )
-            if not queue.enqueue(message):
-                accepted = False
-        copies = len(target.queues)
-        self.counters.publish += 1
-        self.counters.active_at_ms = self.turn.now_ms
-        self.totals.publish += 1
-        target.counters.publish_in += 1
-        target.counters.publish_out += copies
-        if copies == 0:
-            self._on_unroutable(self.address, properties.raw, body, self.bits & MANDATORY != 0)
-        self._published(accepted, number)
-
-    def _on_unroutable(self, address: bytes, properties: bytes, body: bytes, mandatory: bool) -> None:
-        if mandatory:
-            self.counters.return_unroutable += 1
-            self.totals.return_unroutable += 1
-            self._return(address, properties, body)
-        else:
-            self.counters.drop_unroutable += 1
-            self.totals.drop_unroutable += 1
-
-    def _published(self, accepted: bool, number: int) -> None:
-        """``number`` is the commit that this publish is safe with; 0: it need not wait."""
-        if self.confirms is not None:
-            is_due = self.confirms.accept(number) if accepted else self.confirms.refuse()
-            if self._trail is not None:
-                self._note_confirm(accepted, number)
-            if not is_due:
-                if not self._is_awaiting:
-                    self._is_awaiting = True
-                    self.connection.await_commit()
-            elif not self._answers_due:
-                self._answers_due = True
-                self.connection.answer_later(self)
-        if self.turn.alarmed:
-            self.connection.block()
-
-    def _note_confirm(self, accepted: bool, number: int) -> None:
-        if self._trail is not None:
-            properties = self.properties
-            self._trail.confirmed(self.address, properties.raw, properties.priority, self.body_size, number, accepted)
-            self._trail = None
-
-    def _needs_care(self) -> bool:
-        """Do these properties carry anything that a publish is checked or changed by?"""
-        properties = self.properties
-        flags = properties.flags
-        if flags & (EXPIRATION | USER_ID):
-            return True
-        if flags & REPLY_TO and properties.reply_to == DIRECT_REPLY:
-            return True
-        if flags & HEADERS == 0:
-            return False
-        if properties.header_at(b"CC") > 0 or properties.header_at(b"BCC") > 0:
-            return True
-        if self._forgets_deaths and properties.header_at(b"x-death") > 0:
-            return True
-        # When a delay is all there is to care for, there is a shorter way.
-        self._delay_ms = plain_delay(properties)
-        return self._delay_ms > 0 or is_timed(properties)
-
-    def _may_delay(self, target: Target) -> bool:
-        """Is there nothing to look at before a publish is put off?"""
-        return (
-            target.is_plain
-            and self.transaction is None
-            and self.bits & MANDATORY == 0
-            and self.vhost.trail is None
-            and target.exchange.duplicates is None
-            and target.exchange.schema is None
-            and self.turn.now_ms + self._delay_ms <= LATEST_MS
-        )
-
-    def _publish_delayed(self, target: Target, body: bytes) -> None:
-        properties = self.properties
-        number = 0
-        if properties.persistent and self.journal is not None:
-            number = self.journal.number
-        due_ms = self.turn.now_ms + self._delay_ms
-        raw = negated(properties)
-        delays = self.vhost.delays
-        delays.add(self.address, raw, body, properties.persistent, properties.priority, due_ms)
-        self._count(target.counters, 0)
-        self._published(True, number)
-
-    def _find_target(self) -> Target:
-        """Look up exchange and queues for the address at hand, with every check that depends on it alone."""
-        self._target = None
-        exchange_name = exchange_of(self.address)
-        routing_key = routing_key_of(self.address)
-        if self.bits & IMMEDIATE:
-            raise not_implemented("immediate=true")
-        self.permit("write", "exchange", exchange_name)
-        exchange = self.vhost.publish_target(exchange_name)
-        target = Target(exchange, routing_key, self.turn.generation)
-        if exchange_name == "" and routing_key.startswith(DIRECT_REPLY + "."):
-            target.is_plain = False
-            target.is_reply = True
-            target.reply = self.connection.broker.replies.get(routing_key)
-            return target
-        if exchange.kind == "topic" and self.connection.has_topic_permission(exchange_name):
-            target.is_plain = False
-            target.is_topic_checked = True
-        elif cacheable(exchange, self.vhost.exchanges):
-            target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
-            target.is_stored = is_stored(target.queues)
-            # The firehose sees all there is to see of a publish, which only the careful way does.
-            target.is_plain = (
-                self.vhost.firehose is None and exchange.duplicates is None and not is_judged(exchange, target.queues)
-            )
-            target.trail = self.vhost.trail_of(target.queues)
-        else:
-            target.is_plain = False
-        if len(self._targets) >= TARGETS_KEPT:
-            self._targets.clear()
-        self._targets[self.address] = target
-        self._target = target
-        return target
-
-    def _publish_carefully(self, target: Target, body: bytes) -> None:
-        # parity: the order of these checks is RabbitMQ's; clients see which one speaks first.
-        properties = self.properties
-        if properties.flags & REPLY_TO and properties.reply_to == DIRECT_REPLY:
-            if self.reply_consumer is None:
-                raise precondition_failed("fast reply consumer does not exist")
-            properties = properties.replace(reply_to=self.reply_consumer.name)
-        expiration_ms = properties.expiration_ms
-        given = properties
-        keys, properties = take_copies(target.routing_key, properties)
-        if self._forgets_deaths:
-            properties = forget_client_deaths(properties)
-        if target.is_topic_checked:
-            self.connection.permit_topic("write", target.exchange.name, target.routing_key)
-        check_user_id(properties, self.connection.user)
-        if target.is_reply:
-            if self.vhost.firehose is not None:
-                self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
-            self._reply(target, properties, body)
-            return
-        if is_timed(properties) and self._delay(target, keys, given, body, expiration_ms):
-            return
-        if target.is_plain and len(keys) == 1:
-            queues = target.queues
-        else:
-            seen = Message(
-                self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
-            )
-            queues = self.vhost.route(target.exchange, keys, properties, seen)
-        if self.vhost.firehose is not None:
-            self.vhost.firehose.published(self.address, keys, properties, body, queues, self.client())
-        publication = Publication(
-            target.counters,
-            queues,
-            self.address,
-            properties,
-            body,
-            expiration_ms,
-            self.bits & MANDATORY != 0,
-        )
-        publication.drop_if_known(target.exchange.duplicates)
-        if is_judged(target.exchange, queues):
-            judge(publication, target.exchange, self.vhost, is_transaction=self.transaction is not None)
-        self._publish_checked(publication, properties.persistent and is_stored(queues))
-
-    def _publish_checked(self, publication: Publication, stored: bool) -> None:
-        if self.transaction is not None:
-            self.transaction.publications.append(publication)
-            if self.turn.alarmed:
-                self.connection.block()
-        else:
-            number = 0
-            if stored and self.journal is not None:
-                number = self.journal.number
-            self._published(self.deposit(publication), number)
-
-    def _delay(self, target: Target, keys: list[str], given: Properties, body: bytes, expiration_ms: int) -> bool:
-        """Publish later, if the headers say so. ``given`` still has its BCC, which is read again then."""
-        due_ms, properties = read_due(given, self.turn.now_ms)
-        if due_ms == 0:
-            return False
-        mandatory = self.bits & MANDATORY != 0
-        if mandatory and not self.vhost.route(target.exchange, keys, properties):
-            return False  # returned at once, as it is
-        if self._forgets_deaths:
-            properties = forget_client_deaths(properties)
-        if self.vhost.firehose is not None:
-            self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
-        publication = Publication(target.counters, [], self.address, properties, body, expiration_ms, mandatory)
-        publication.drop_if_known(target.exchange.duplicates)
-        if judge(publication, target.exchange, self.vhost, is_transaction=self.transaction is not None):
-            publication.delay(due_ms, self.vhost.delays)
-        self._publish_checked(publication, properties.persistent)
-        return True
-
-    def deposit(self, publication: Publication) -> bool:
-        """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
-        if self.vhost.trail is not None:
-            trail = note_publish(self.vhost, publication)
-            self._trail = trail if self.confirms is not None else None
-        accepted = publication.deposit(self.turn.now_ms)
-        if publication.due_ms or publication.is_dropped:
-            self._count(publication.exchange, 0)
-            return accepted
-        self._count(publication.exchange, len(publication.queues))
-        if not publication.queues:
-            self._on_unroutable(publication.address, publication.properties, publication.body, publication.mandatory)
-        return accepted
-
-    def _count(self, exchange: Counters, copies: int) -> None:
-        """A publish to this exchange has gone to so many queues."""
-        self.counters.publish += 1
-        self.counters.active_at_ms = self.turn.now_ms
-        self.totals.publish += 1
-        exchange.publish_in += 1
-        exchange.publish_out += copies
-
-    def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
-        requester = target.reply
-        self._count(target.counters, 0 if requester is None else 1)
-        if requester is None:
-            self._on_unroutable(self.address, properties.raw, body, self.bits & MANDATORY != 0)
-        else:
-            requester.deliver(self.address, properties.raw, body)
-        self._published(True, 0)
-
-    def _return(self, address: bytes, properties: bytes, body: bytes) -> None:
-        self.outlet.put_return(self.number, NO_ROUTE, NO_ROUTE_TEXT, address, properties, body, self.outlet.payload_max)
-        self.outlet.mark()
-
-    def committed(self, number: int) -> bool:
-        """Commit ``number`` is done. Is there no confirm left that waits for one?"""
-        if self.confirms is None:
-            return True
-        if self.confirms.commit(number) and not self._answers_due:
-            self._answers_due = True
-            self.connection.answer_later(self)
-        self._is_awaiting = self.confirms.is_waiting
-        return not self._is_awaiting
-
-    def commit_failed(self) -> None:
-        """What waits for a commit is refused: it may be stored yet, but nobody can promise it."""
-        if self.confirms is not None and self.confirms.fail() and not self._answers_due:
-            self._answers_due = True
-            self.connection.answer_later(self)
-
-    def write_answers(self) -> None:
-        """Put the confirms that are due. Called once per flush, after the returns they must not overtake."""
-        self._answers_due = False
-        if self.confirms is not None and self.is_open:
-            before = self.confirms.confirmed
-            self.confirms.write(self.number, self.outlet)
-            self.counters.confirm += self.confirms.confirmed - before
-            self.totals.confirm += self.confirms.confirmed - before
 
     # Settling
 
@@ -564,6 +159,8 @@ class Channel(Content):
             if consumer.parked:
                 consumer.queue.wake(consumer)
 
+    # Transactions
+
     def commit(self) -> bool:
         """tx.commit: all that was held back happens now. parity: publishes first, settles second.
 
@@ -600,7 +197,7 @@ class Channel(Content):
             self._release(delivery)
             delivery.queue.requeue(delivery.message)
 
-    # Consumers and the end
+    # What is held too long, or settled by somebody else
 
     def timeout_of(self, queue: Queue) -> int:
         """How long a delivery of this queue may stay unsettled, in ms; 0: for ever."""
@@ -609,6 +206,9 @@ class Channel(Content):
     def deadline_of(self, queue: Queue, consumers_ms: int | None = None) -> int:
         """How long a delivery may stay out before it goes back, in ms; 0: there is no such time."""
         return (queue.settings.ack_timeout_ms if consumers_ms is None else consumers_ms) or 0
+
+    def _on_late(self, error: AmqpError) -> None:
+        self.connection.fail_channel(self, error)
 
     def _take_back(self, late: list[Delivery]) -> None:
         """Deliveries whose deadline has passed go back: what the client says of them from now on means nothing."""
@@ -647,8 +247,7 @@ class Channel(Content):
                 return delivery
         return None
 
-    def _on_late(self, error: AmqpError) -> None:
-        self.connection.fail_channel(self, error)
+    # Consumers
 
     def drop_consumer(self, consumer: Consumer) -> None:
         """The queue has gone from under a consumer."""
@@ -670,9 +269,7 @@ class Channel(Content):
         if self.is_open:
             self.send(methods.make(commands.Basic.Cancel, consumer_tag=tag, nowait=True))
 
-    def client(self) -> ClientName:
-        user = self.connection.user
-        return self.connection.name, self.number, "" if user is None else user.name
+    # Views and the end
 
     def view(self) -> dict[str, object]:
         return views.channel(self)

@@ -6,8 +6,8 @@ from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol cimport octets
 from rabbitlike.protocol.content cimport Content
 from rabbitlike.protocol.frames cimport FrameReader
-from rabbitlike.session.channel cimport Channel
 from rabbitlike.session.outlet cimport Outlet
+from rabbitlike.session.publisher cimport Publisher
 
 cdef int METHOD_FRAME, HEARTBEAT_FRAME, DISCARD
 cdef Py_ssize_t UNREAD_ANSWERS
@@ -65,8 +65,8 @@ cdef class Connection(FrameReader):
     cpdef object send(self, object method)
     cpdef object put(self, bytes frame)
     cdef object _write(self, bytes data)
-    cpdef object answer_later(self, Channel channel)
-    @cython.locals(outlet=Outlet, channel=Channel)
+    cpdef object answer_later(self, Publisher channel)
+    @cython.locals(outlet=Outlet, channel=Publisher)
     cpdef object flush(self)
     cdef bint _is_holding(self) except -1
     cpdef object open_channel(self, int number)

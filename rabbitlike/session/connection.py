@@ -34,6 +34,7 @@ from rabbitlike.session.channel import Channel
 from rabbitlike.session.handlers import CHANNEL_HANDLERS, CONNECTION_HANDLERS, greet, refuse
 from rabbitlike.session.handlers.channel import check_channel_number
 from rabbitlike.session.outlet import Outlet
+from rabbitlike.session.publisher import Publisher
 from rabbitlike.session.wire import Peer, Wire
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Connection(FrameReader):
         self._is_deaf = False
         self._is_released = False
         self._close_timer: Timer | None = None
-        self._answering: list[Channel] = []
+        self._answering: list[Publisher] = []
         #: Channel numbers that were open once and are not now.
         self._used_numbers: set[int] = set()
         #: Answers stay here until this commit is done; 0: they go at once.
@@ -308,7 +309,7 @@ class Connection(FrameReader):
             self.vhost.send_oct += len(data)
         self.wire.write(data)
 
-    def answer_later(self, channel: Channel) -> None:
+    def answer_later(self, channel: Publisher) -> None:
         """This channel has confirms to write at the next flush."""
         self._answering.append(channel)
         self.outlet.mark()

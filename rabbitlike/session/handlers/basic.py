@@ -1,5 +1,5 @@
 """basic.*: consume, cancel, get, qos, recover. Publishing and settling are hot and never come here: see
-session/channel.py."""
+session/publisher.py and session/channel.py."""
 
 from __future__ import annotations
 

@@ -1,0 +1,82 @@
+cimport cython
+from libc.stdint cimport int64_t, uint32_t
+
+from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.delay_times cimport is_timed, negated, plain_delay
+from rabbitlike.broker.delays cimport Delays
+from rabbitlike.broker.journal cimport Journal
+from rabbitlike.broker.message cimport Message, make_message
+from rabbitlike.broker.publication cimport Publication
+from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.trail cimport Trail
+from rabbitlike.broker.turn cimport Turn
+from rabbitlike.protocol.content cimport Content
+from rabbitlike.protocol.properties cimport Properties
+from rabbitlike.session.confirms cimport Confirms
+from rabbitlike.session.outlet cimport Outlet
+
+cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT
+cdef int64_t LATEST_MS
+cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
+
+
+@cython.final
+cdef class Target:
+    cdef public Counters counters
+    cdef public object exchange
+    cdef public str routing_key
+    cdef public int64_t generation
+    cdef public bint is_plain
+    cdef public bint is_reply
+    cdef public bint is_stored
+    cdef public bint is_topic_checked
+    cdef public list queues
+    cdef public object reply
+    cdef public Trail trail
+
+
+cdef class Publisher(Content):
+    cdef readonly object connection
+    cdef readonly object vhost
+    cdef readonly Turn turn
+    cdef readonly Outlet outlet
+    cdef readonly Journal journal
+    cdef public Confirms confirms
+    cdef public object transaction
+    cdef public object reply_consumer
+    cdef readonly Counters counters
+    cdef readonly Counters totals
+    cdef Target _target
+    cdef dict _targets
+    cdef Trail _trail
+    cdef bint _is_watched
+    cdef int64_t _delay_ms
+    cdef bint _answers_due
+    cdef bint _is_awaiting
+    cdef bint _forgets_deaths
+
+    cdef object on_address(self)
+    cdef object on_properties(self)
+    @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t,
+                   copies=Py_ssize_t)
+    cdef object on_publish(self, bytes body)
+    cdef object _count(self, Counters exchange, Py_ssize_t copies)
+    cdef object _on_unroutable(self, bytes address, bytes properties, bytes body, bint mandatory)
+    @cython.locals(is_due=bint)
+    cdef object _published(self, bint accepted, int64_t number)
+    cdef object _note_confirm(self, bint accepted, int64_t number)
+    cdef bint _needs_care(self) except -1
+    cdef bint _may_delay(self, Target target) except -1
+    @cython.locals(properties=Properties, number=int64_t, due_ms=int64_t, raw=bytes, delays=Delays)
+    cdef object _publish_delayed(self, Target target, bytes body)
+    @cython.locals(target=Target)
+    cdef Target _find_target(self)
+    @cython.locals(properties=Properties, publication=Publication)
+    cdef object _publish_carefully(self, Target target, bytes body)
+    cdef object _publish_checked(self, Publication publication, bint stored)
+    @cython.locals(properties=Properties, publication=Publication, due_ms=int64_t, mandatory=bint)
+    cdef bint _delay(self, Target target, list keys, Properties given, bytes body, int64_t expiration_ms) except -1
+    cpdef bint deposit(self, Publication publication) except -1
+    cdef object _return(self, bytes address, bytes properties, bytes body)
+    @cython.locals(before=int64_t)
+    cpdef object write_answers(self)
