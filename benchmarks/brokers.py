@@ -36,6 +36,7 @@ class Place(enum.Enum):
     MEMORY = "nothing outlives the broker, where it can be told so"
     DISK = "durable things are on disk"
     BACKLOG = "the same, with a backlog from one scenario to the next"
+    TRACED = "durable things are on disk, and so is every step of every message"
     MANAGED = "nothing outlives the broker, and its HTTP API is on"
 
 
@@ -163,6 +164,8 @@ def rabbitlike(python: str | None = None, *, pure: bool = False) -> Kind:
         is_managed = place is Place.MANAGED
         keeping = ["--memory"] if place is Place.MEMORY or is_managed else ["--data-dir", str(folder / "data")]
         serve = ["serve", *keeping, "--host", "127.0.0.1", "--port", str(port)]
+        if place is Place.TRACED:
+            serve.append("--event-log")
         # As RabbitMQ runs here: without its management plugin.
         command = [*run, *serve, "--management-port", str(http_port) if is_managed else "none"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RABBITLIKE_")}

@@ -145,9 +145,11 @@ class Client:
         arguments = b"\x00\x00" + wire.shortstr(name) + b"\x00"
         self.call(wire.method(1, wire.EXCHANGE_DELETE, arguments), wire.EXCHANGE_DELETE_OK)
 
-    def declare_queue(self, name: str, *, durable: bool = False) -> int:
+    def declare_queue(
+        self, name: str, *, durable: bool = False, arguments: Mapping[str, wire.Value] | None = None
+    ) -> int:
         """How many messages are in it."""
-        said = self.call(wire.declare_queue(name, durable=durable), wire.QUEUE_DECLARE_OK)
+        said = self.call(wire.declare_queue(name, durable=durable, arguments=arguments), wire.QUEUE_DECLARE_OK)
         return int(struct.unpack_from(">I", said, 1 + said[0])[0])
 
     def delete_queue(self, name: str) -> None:

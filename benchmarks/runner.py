@@ -89,6 +89,8 @@ def run(
             repeat = min(plan.repeat, scenario.most or plan.repeat)
             for turn in range(repeat):
                 for stand in stands:
+                    if scenario.is_ours and stand.kind.name == BASELINE:
+                        continue
                     say(f"{scenario.name}: {stand.kind.name} {turn + 1}/{repeat}")
                     stand.sample(scenario, plan, figures[stand.kind.name])
             yield Outcome(scenario, figures, scenario.pure_bar if is_pure else scenario.bar)

@@ -62,9 +62,13 @@ def method(channel: int, method_id: MethodId, arguments: bytes = b"") -> bytes:
     return frame(METHOD, channel, struct.pack(">HH", *method_id) + arguments)
 
 
-def properties(*, persistent: bool = False, headers: Mapping[str, Value] | None = None) -> bytes:
-    """Property flags and list: a delivery mode always, as every real client sends one, and headers if wanted."""
+def properties(
+    *, persistent: bool = False, headers: Mapping[str, Value] | None = None, priority: int | None = None
+) -> bytes:
+    """Property flags and list: a delivery mode always, as every real client sends one; headers, priority if wanted."""
     flags, values = 1 << 12, bytes((2 if persistent else 1,))
+    if priority is not None:
+        flags, values = flags | 1 << 11, values + bytes((priority,))
     if headers is not None:
         flags, values = flags | 1 << 13, table(headers) + values
     return struct.pack(">H", flags) + values
@@ -81,8 +85,11 @@ def ack(tag: int, *, multiple: bool, channel: int = 1) -> bytes:
     return ACK_FRAME.pack(METHOD, channel, 13, *ACK, tag, multiple, END[0])
 
 
-def declare_queue(name: str, *, durable: bool = False, channel: int = 1) -> bytes:
-    return method(channel, QUEUE_DECLARE, b"\x00\x00" + shortstr(name) + bytes((2 if durable else 0,)) + table({}))
+def declare_queue(
+    name: str, *, durable: bool = False, arguments: Mapping[str, Value] | None = None, channel: int = 1
+) -> bytes:
+    options = bytes((2 if durable else 0,))
+    return method(channel, QUEUE_DECLARE, b"\x00\x00" + shortstr(name) + options + table(arguments or {}))
 
 
 def delete_queue(name: str, *, channel: int = 1) -> bytes:

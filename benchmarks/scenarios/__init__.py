@@ -1,6 +1,6 @@
 """Every scenario by name, in the order they are run and shown."""
 
-from benchmarks.scenarios import churn, delays, durable, idle, latency, management, spark, startup, throughput
+from benchmarks.scenarios import churn, delays, durable, idle, latency, management, ours, spark, startup, throughput
 from benchmarks.scenarios.scenario import Scenario
 
 
@@ -15,6 +15,7 @@ def scenarios(backlog: int) -> tuple[Scenario, ...]:
         *startup.SCENARIOS,
         *durable.SCENARIOS,
         *delays.SCENARIOS,
+        *ours.SCENARIOS,
         *durable.with_backlog(backlog),
         *spark.SCENARIOS,
     )

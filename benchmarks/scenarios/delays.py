@@ -187,6 +187,7 @@ SCENARIOS = (
         Unit.RATE,
         schedule(0, persistent=True),
         place=Place.DISK,
+        is_ours=True,
     ),
     Scenario(
         "delays-transient",
@@ -194,6 +195,7 @@ SCENARIOS = (
         Unit.RATE,
         schedule(0, persistent=False),
         place=Place.DISK,
+        is_ours=True,
     ),
     Scenario(
         "delays-late",
@@ -201,6 +203,7 @@ SCENARIOS = (
         Unit.LATENCY,
         schedule(5000, persistent=True),
         place=Place.DISK,
+        is_ours=True,
     ),
     Scenario(
         "delays-memory",
@@ -211,5 +214,6 @@ SCENARIOS = (
         most=1,
         is_fresh=True,
         place=Place.DISK,
+        is_ours=True,
     ),
 )

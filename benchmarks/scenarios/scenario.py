@@ -39,6 +39,7 @@ class Scenario:
     is_fresh: bool = False  # every sample on a broker that was just started
     most: int | None = None  # samples at most, however many are asked for: some take minutes
     place: Place = Place.MEMORY
+    is_ours: bool = False  # RabbitMQ has no such thing
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -27,11 +27,12 @@ class Topology:
     kind: str | None = None
     bindings: Sequence[Binding] = ()
     durable: bool = False
+    arguments: Mapping[str, wire.Value] = field(default_factory=dict)  # of each queue
 
     def declare(self, client: Client) -> None:
         self.delete(client)  # whatever a broken run has left
         for queue in self.queues:
-            client.declare_queue(queue, durable=self.durable)
+            client.declare_queue(queue, durable=self.durable, arguments=self.arguments)
         if self.kind is not None:
             client.declare_exchange(EXCHANGE, self.kind)
         for binding in self.bindings:
@@ -43,7 +44,7 @@ class Topology:
         client.delete_exchange(EXCHANGE)
 
 
-def _taker(topology: Topology, load: flow.Load) -> Callable[[Running, float], Sample]:
+def taker(topology: Topology, load: flow.Load) -> Callable[[Running, float], Sample]:
     def run(broker: Running, seconds: float) -> Sample:
         with Client(broker.address) as client:
             client.open_channel()
@@ -78,7 +79,7 @@ def message(
     return wire.publish(exchange, key, b"x" * size, props=wire.properties(persistent=persistent, headers=headers))
 
 
-def _queues(count: int) -> list[str]:
+def queues_named(count: int) -> list[str]:
     return [f"bench.q{number}" for number in range(count)]
 
 
@@ -86,36 +87,36 @@ def straight(
     size: int, *, lanes: int = 1, prefetch: int = 0, ack_every: int = 0, persistent: bool = False, window: int = 0
 ) -> Callable[[Running, float], Sample]:
     """Publisher i to queue i through the default exchange to consumer i; persistent means durable and confirmed too."""
-    queues = _queues(lanes)
+    queues = queues_named(lanes)
     publishers = [[message("", queue, size, persistent=persistent)] for queue in queues]
     load = flow.Load(publishers, queues, prefetch=prefetch, ack_every=ack_every, confirms=persistent, window=window)
-    return _taker(Topology(queues, durable=persistent), load)
+    return taker(Topology(queues, durable=persistent), load)
 
 
 def _fanout(size: int, copies: int) -> Callable[[Running, float], Sample]:
-    queues = _queues(copies)
+    queues = queues_named(copies)
     topology = Topology(queues, "fanout", [Binding(queue) for queue in queues])
-    return _taker(topology, flow.Load([[message(EXCHANGE, "", size)]], queues))
+    return taker(topology, flow.Load([[message(EXCHANGE, "", size)]], queues))
 
 
 def _topic(size: int, bindings: int) -> Callable[[Running, float], Sample]:
     """Every message matches one binding out of many; keys come in no order, so that remembering the last is no use."""
     patterns = ("eu.{}.*", "*.{}.price", "eu.{}.#", "eu.{}.price")
     numbers = [f"{number:04}" for number in range(bindings)]
-    (queue,) = queues = _queues(1)
+    (queue,) = queues = queues_named(1)
     bound = [Binding(queue, patterns[int(number) % len(patterns)].format(number)) for number in numbers]
     messages = [message(EXCHANGE, f"eu.{number}.price", size) for number in _shuffled(numbers)]
-    return _taker(Topology(queues, "topic", bound), flow.Load([messages], queues))
+    return taker(Topology(queues, "topic", bound), flow.Load([messages], queues))
 
 
 def _headers(size: int, bindings: int) -> Callable[[Running, float], Sample]:
     numbers = [f"{number:04}" for number in range(bindings)]
-    (queue,) = queues = _queues(1)
+    (queue,) = queues = queues_named(1)
     bound = [Binding(queue, "", {"x-match": "all", "region": "eu", "kind": number}) for number in numbers]
     messages = [
         message(EXCHANGE, "", size, {"region": "eu", "kind": number, "trace": True}) for number in _shuffled(numbers)
     ]
-    return _taker(Topology(queues, "headers", bound), flow.Load([messages], queues))
+    return taker(Topology(queues, "headers", bound), flow.Load([messages], queues))
 
 
 def _shuffled(numbers: list[str]) -> list[str]:

@@ -159,6 +159,29 @@ async def test_our_own(api: Api) -> None:
     assert per_object["rabbitlike_queue_wait_seconds"].samples == []
 
 
+async def test_what_waits(api: Api) -> None:
+    """G9 for its next try, in a queue; or for its time, in none."""
+    ch = api.pair.connect().channel()
+    ch.declare("tried", arguments={"x-retry-initial": 1000})
+    ch.publish(b"x", key="tried")
+    ch.consume("tried", "c")
+    ch.nack(ch.deliveries()[0].tag)
+    for _ in range(2):
+        ch.publish(b"x", key="tried", headers={"x-delay": 5000})
+    found = samples(await read(api))
+    assert (found["rabbitlike_queue_delayed"], found["rabbitlike_messages_delayed"]) == (1, 2)
+    (line,) = (await read(api, "/metrics/per-object"))["rabbitlike_queue_delayed"].samples
+    assert (line.labels["queue"], line.value) == ("tried", 1)
+    view = (await api.get("/api/overview")).json()
+    assert view["messages_delayed"] == 2
+    totals = view["queue_totals"]
+    assert (totals["messages"], totals["messages_ready"], totals["messages_delayed"]) == (1, 0, 1)
+    api.pair.advance(6000)
+    found = samples(await read(api))
+    assert (found["rabbitlike_queue_delayed"], found["rabbitlike_messages_delayed"]) == (0, 0)
+    assert (await api.get("/api/overview")).json()["queue_totals"]["messages"] == 3
+
+
 async def test_loop_lag_is_measured(api: Api) -> None:
     now_s = 0.0
     lag = api.context.lag

@@ -21,6 +21,7 @@ LINES: Final = 500
 
 _NUMBERS: Final[tuple[tuple[str, str, str, Callable[[Queue], int]], ...]] = (
     ("depth", "Messages that are ready", "gauge", lambda queue: queue.message_count),
+    ("delayed", "Messages that wait for their next try", "gauge", lambda queue: queue.waiting_count),
     ("enqueue_total", "Messages that came in", "counter", lambda queue: queue.counters.publish),
     ("dequeue_total", "Messages that were handed out", "counter", lambda queue: queue.counters.deliver_get),
     ("ack_total", "Messages that were acknowledged", "counter", lambda queue: queue.counters.ack),

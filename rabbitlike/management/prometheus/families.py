@@ -246,6 +246,11 @@ def ours(here: Context) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "rabbitlike_history_objects", "Objects that a history of rates is kept of", here.rates.track_count
     )
+    yield GaugeMetricFamily(
+        "rabbitlike_messages_delayed",
+        "Messages that wait for the time they were published for, in no queue yet",
+        sum(vhost.delays.pending for vhost in here.broker.vhosts.values()),
+    )
     yield GaugeMetricFamily("rabbitlike_process_id", "Process id", os.getpid())
 
 

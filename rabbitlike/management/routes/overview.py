@@ -72,8 +72,12 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
     here.rates.annotate(CHURN, CHURN, churn, ages)
     sums = [await queue_sums(vhost) for vhost in vhosts]
     ready, unacked = sum(each.ready for each in sums), sum(each.unacked for each in sums)
-    totals: View = {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+    waiting = sum(each.waiting for each in sums)
+    totals: View = {"messages": ready + unacked + waiting, "messages_ready": ready, "messages_unacknowledged": unacked}
     reading.annotate(totals, MESSAGES, ages.lengths)
+    # Those that wait for their next try, as each queue tells; and those that are in no queue yet, as each vhost does.
+    totals["messages_delayed"] = waiting
+    view["messages_delayed"] = sum(vhost.delays.pending for vhost in vhosts)
     view["message_stats"] = stats
     view["churn_rates"] = churn
     view["queue_totals"] = totals

@@ -1,0 +1,72 @@
+"""What queues do here that RabbitMQ's do not, as throughput: hold it against the scenario without it, in the same run.
+
+Nothing fails and nothing comes twice: what is measured is what a queue costs that could cope with it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from benchmarks import flow, wire
+from benchmarks.brokers import Place, Running
+from benchmarks.scenarios.scenario import Sample, Scenario, Unit
+from benchmarks.scenarios.throughput import Topology, message, queues_named, straight, taker
+
+#: More keys go round than are remembered: each is new when it comes again.
+KEYS, REMEMBERED = 4000, 1000
+LEVELS = 3
+
+
+def _one_queue(
+    cycle: Callable[[str], list[bytes]], arguments: Mapping[str, wire.Value], *, prefetch: int = 0, ack_every: int = 0
+) -> Callable[[Running, float], Sample]:
+    (queue,) = queues = queues_named(1)
+    load = flow.Load([cycle(queue)], queues, prefetch=prefetch, ack_every=ack_every)
+    return taker(Topology(queues, arguments=arguments), load)
+
+
+def _levels(queue: str) -> list[bytes]:
+    return [wire.publish("", queue, bytes(1024), props=wire.properties(priority=level)) for level in range(LEVELS)]
+
+
+def _keys(queue: str) -> list[bytes]:
+    return [message("", queue, 100, {"x-deduplication-header": f"key-{number:06}"}) for number in range(KEYS)]
+
+
+SCENARIOS = (
+    Scenario(
+        "retries",
+        "manual-ack on a queue with retries",
+        Unit.RATE,
+        _one_queue(lambda queue: [message("", queue, 1024)], {"x-retry-initial": 1000}, prefetch=2000, ack_every=100),
+        is_ours=True,
+    ),
+    Scenario(
+        "weighted",
+        "1 KB, auto-ack, fair shares of 3 priorities",
+        Unit.RATE,
+        _one_queue(_levels, {"x-priority-mode": "weighted", "x-priority-weights": "4,2,1"}),
+        is_ours=True,
+    ),
+    Scenario(
+        "deduplication",
+        "100 B, auto-ack, keys in a header, 1,000 remembered",
+        Unit.RATE,
+        _one_queue(_keys, {"x-message-deduplication": True, "x-cache-size": REMEMBERED}),
+        is_ours=True,
+    ),
+    Scenario(
+        "event-log",
+        "auto-ack-1kb with every step in the event log",
+        Unit.RATE,
+        straight(1024),
+        place=Place.TRACED,
+        is_ours=True,
+    ),
+    Scenario(
+        "event-log-acks",
+        "manual-ack with every step in the event log",
+        Unit.RATE,
+        straight(1024, prefetch=2000, ack_every=100),
+        place=Place.TRACED,
+        is_ours=True,
+    ),
+)
