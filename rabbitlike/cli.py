@@ -129,12 +129,13 @@ def _plain_flags(words: list[str]) -> dict[str, str | list[str] | bool] | None:
 def _run_typer(words: list[str]) -> int:
     import typer
 
-    from rabbitlike.commands import Fault
+    from rabbitlike.commands import NAMES, Fault
 
     # Click's UsageError by way of what Typer exports: newer Typers bring their own Click.
     usage_error = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
     try:
-        result = _command().main(words, "rabbitlike", standalone_mode=False)
+        only = words[0] if words and words[0] in NAMES else None
+        result = _command(only).main(words, "rabbitlike", standalone_mode=False)
     except usage_error as error:
         context = getattr(error, "ctx", None)
         asked = context.command_path if context is not None else "rabbitlike"
@@ -147,19 +148,21 @@ def _run_typer(words: list[str]) -> int:
 
 
 @cache
-def _command() -> "typer.core.TyperGroup":
-    """All commands, made once."""
+def _command(only: str | None = None) -> "typer.core.TyperGroup":
+    """All commands, or the one that asks a broker and is called so, made once."""
     from typer.core import TyperCommand, TyperGroup
     from typer.main import get_command
 
-    command = cast(TyperGroup, get_command(_commands()))
+    command = cast(TyperGroup, get_command(_commands(only)))
+    if only is not None:
+        return command
     # Many options stand better in plain columns, and defaults in brackets are no markup.
     for name in ("serve", "check", "backup"):
         cast(TyperCommand, command.commands[name]).rich_markup_mode = None
     return command
 
 
-def _commands() -> "typer.Typer":
+def _commands(only: str | None) -> "typer.Typer":
     import typer
 
     from rabbitlike import commands as asking
@@ -171,6 +174,21 @@ def _commands() -> "typer.Typer":
 
     option = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True, callback=tell_version)
     version = inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=bool)
+
+    commands = typer.Typer(
+        help="An AMQP 0-9-1 broker that any stock client takes for RabbitMQ.",
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes are for people, plain lines for grep
+    )
+    if only is None:
+        _add_own(commands)
+    asking.add_commands(commands, [version], only)
+    return commands
+
+
+def _add_own(commands: "typer.Typer") -> None:
+    """The commands that ask no broker."""
+    import typer
 
     def serve(**given: str | list[str] | bool | None) -> int:
         return _serve(_given(given))
@@ -188,16 +206,9 @@ def _commands() -> "typer.Typer":
     _declare(serve, flags)
     _declare(check, of_data)
     _declare(backup, [where, *of_data])
-    commands = typer.Typer(
-        help="An AMQP 0-9-1 broker that any stock client takes for RabbitMQ.",
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes are for people, plain lines for grep
-    )
     commands.command("serve", help="Run the broker until SIGTERM or Ctrl-C.")(serve)
     commands.command("check", help="Look for damage in the data of a stopped broker.")(check)
     commands.command("backup", help="Copy the data, also while a broker serves.")(backup)
-    asking.add_commands(commands, [version])
-    return commands
 
 
 def _declare(command: Callable[..., int], parameters: list[inspect.Parameter]) -> None:

@@ -1,39 +1,20 @@
 """The command line over the HTTP API: one module per group of commands.
 
 Speaks to a broker as any operator's tool does and imports nothing of one; `rabbitlike.cli` adds these commands to its
-own.
+own. A command is imported and made when it is called: all of them take longer than what most of them do.
 """
 
 import inspect
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 import typer
 
-from rabbitlike.commands import (
-    accounts,
-    browsing,
-    call,
-    dead_letters,
-    declaring,
-    definitions,
-    delayed,
-    getting,
-    listing,
-    local,
-    logs,
-    policies,
-    publishing,
-    queues,
-    showing,
-    status,
-    tailing,
-    top,
-    tracing,
-)
+from rabbitlike.commands.call import add_shared_options
 from rabbitlike.commands.faults import Fault
 
-__all__ = ["Fault", "add_commands"]
+__all__ = ["NAMES", "Fault", "add_commands"]
 
 #: Headings of the help page.
 THINGS: Final = "What there is"
@@ -41,35 +22,56 @@ MESSAGES: Final = "Messages"
 RIGHTS: Final = "Users and rules"
 HEALTH: Final = "How it is doing"
 
+MODULES: Final = (
+    *("accounts", "browsing", "dead_letters", "declaring", "definitions", "delayed", "getting", "listing", "local"),
+    *("logs", "policies", "publishing", "queues", "showing", "status", "tailing", "top", "tracing"),
+)
+#: Groups: their name, the module that has it and as what, their heading.
+GROUPS: Final = (
+    ("list", "listing", "group", THINGS),
+    ("show", "showing", "group", THINGS),
+    ("declare", "declaring", "declare", THINGS),
+    ("delete", "declaring", "delete", THINGS),
+    ("purge", "queues", "purge", THINGS),
+    ("connections", "queues", "connections", THINGS),
+    ("cancel", "delayed", "cancel", MESSAGES),
+    ("tail", "tailing", "group", MESSAGES),
+    ("dlq", "dead_letters", "group", MESSAGES),
+    ("trace", "tracing", "group", MESSAGES),
+    ("users", "accounts", "users", RIGHTS),
+    ("permissions", "accounts", "permissions", RIGHTS),
+    ("policies", "policies", "group", RIGHTS),
+    ("definitions", "definitions", "group", RIGHTS),
+)
+#: Groups that other modules have commands in.
+SHARED: Final = ("list", "show", "declare", "delete")
+#: Commands that are in no group, by the module whose `add_commands` makes them.
+SINGLE: Final = (
+    ("declaring", ("bind", "unbind"), THINGS),
+    ("queues", ("pause", "resume"), THINGS),
+    ("publishing", ("publish",), MESSAGES),
+    ("getting", ("get",), MESSAGES),
+    ("browsing", ("peek", "move"), MESSAGES),
+    ("status", ("status", "health", "whoami"), HEALTH),
+    ("top", ("top",), HEALTH),
+    ("logs", ("logs",), HEALTH),
+    ("local", ("hash-password", "completion"), RIGHTS),
+)
+NAMES: Final = frozenset([name for name, *_ in GROUPS] + [name for _, names, _ in SINGLE for name in names])
 
-def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter]) -> None:
-    """Give the root all commands of this package, and the options that may stand before any of them."""
-    call.add_shared_options(root, options)
-    groups = (
-        ("list", listing.group, THINGS),
-        ("show", showing.group, THINGS),
-        ("declare", declaring.declare, THINGS),
-        ("delete", declaring.delete, THINGS),
-        ("purge", queues.purge, THINGS),
-        ("connections", queues.connections, THINGS),
-        ("cancel", delayed.cancel, MESSAGES),
-        ("tail", tailing.group, MESSAGES),
-        ("dlq", dead_letters.group, MESSAGES),
-        ("trace", tracing.group, MESSAGES),
-        ("users", accounts.users, RIGHTS),
-        ("permissions", accounts.permissions, RIGHTS),
-        ("policies", policies.group, RIGHTS),
-        ("definitions", definitions.group, RIGHTS),
-    )
-    for name, group, panel in groups:
-        call.add_shared_options(group)
-        root.add_typer(group, name=name, rich_help_panel=panel)
-    declaring.add_commands(root, THINGS)
-    queues.add_commands(root, THINGS)
-    publishing.add_commands(root, MESSAGES)
-    getting.add_commands(root, MESSAGES)
-    browsing.add_commands(root, MESSAGES)
-    status.add_commands(root, HEALTH)
-    top.add_commands(root, HEALTH)
-    logs.add_commands(root, HEALTH)
-    local.add_commands(root, RIGHTS)
+
+def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter], only: str | None = None) -> None:
+    """Give the root all commands of this package, or the one of this name, and the options that may stand before any of
+    them."""
+    add_shared_options(root, options)
+    if only is None or only in SHARED:
+        for module in MODULES:
+            import_module(f"{__name__}.{module}")
+    for name, module, attribute, panel in GROUPS:
+        if only in (None, name):
+            group = getattr(import_module(f"{__name__}.{module}"), attribute)
+            add_shared_options(group)
+            root.add_typer(group, name=name, rich_help_panel=panel)
+    for module, names, panel in SINGLE:
+        if only is None or only in names:
+            import_module(f"{__name__}.{module}").add_commands(root, panel)

@@ -12,7 +12,7 @@ from rabbitlike.commands.api import View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.listing import worth_showing
 from rabbitlike.commands.names import QueueName
-from rabbitlike.commands.output import Column, columns
+from rabbitlike.commands.output import Column, columns, value_at
 
 
 class AckMode(enum.StrEnum):
@@ -28,6 +28,9 @@ Raw = Annotated[bool, typer.Option("--raw", help="Only the bodies, as they are, 
 Truncate = Annotated[
     int | None, typer.Option("--truncate", help="Show no more than so many bytes of a body.", min=1, metavar="BYTES")
 ]
+
+#: Headers that tell of deaths: lines of them.
+DEATHS: Final = ("x-death", "x-first-death-", "x-last-death-")
 
 SHOWN: Final = columns(
     "exchange routing_key redelivered properties.delivery_mode=mode properties.priority=priority "
@@ -63,8 +66,21 @@ def tell(call: Call, messages: list[View], empty: str, *, raw: bool, columns_sho
     elif call.output.as_json:
         call.output.json(messages)
     else:
-        shown = list(columns_shown) if call.output.is_plain else worth_showing(columns_shown, messages)
-        call.output.table(messages, shown, empty=empty)
+        rows = [readable(message) for message in messages]
+        shown = list(columns_shown) if call.output.is_plain else worth_showing(columns_shown, rows)
+        call.output.table(rows, shown, empty=empty)
+
+
+def readable(message: View) -> View:
+    """A message for a table: a body that is no text is written with escapes, and where it died is left to JSON."""
+    row = dict(message)
+    if row.get("payload_encoding") == "base64":
+        row["payload"] = repr(base64.b64decode(str(row["payload"])))[2:-1]
+    headers = value_at(row, "properties.headers")
+    if isinstance(headers, dict) and "x-death" in headers:
+        kept = {key: value for key, value in headers.items() if not key.startswith(DEATHS)}
+        row["properties"] = {**row["properties"], "headers": kept}
+    return row
 
 
 def write_body(message: View) -> None:

@@ -1,7 +1,8 @@
 """How answers look: tables by Rich on a terminal, plain aligned columns elsewhere, JSON when asked for.
 
-What is not a terminal gets each row on one line, whatever its length, with values as the broker gave them: for grep,
-awk and sort. Only what was asked for goes to standard output; remarks go to standard error.
+What is not a terminal gets each row on one line, whatever its length, for grep, awk and sort: counts as the broker gave
+them, rates with one digit behind the point, times as ISO 8601 in UTC. JSON has everything as it came. Only what was
+asked for goes to standard output; remarks go to standard error.
 """
 
 import json
@@ -123,7 +124,7 @@ class Output:
         if self.is_plain:
             width = max((len(path) for path, _ in fields), default=0)
             for path, value in fields:
-                self.line(f"{path:<{width}}  {plain(value)}")
+                self.line(f"{path:<{width}}  {plain(value, path)}")
             return
         from rich.table import Table
 
@@ -135,7 +136,7 @@ class Output:
         self.console.print(grid)
 
     def _plain_table(self, rows: Sequence[View], shown: Sequence[Column]) -> None:
-        cells = [[plain(value_at(row, column.path)) for column in shown] for row in rows]
+        cells = [[plain(value_at(row, column.path), column.path) for column in shown] for row in rows]
         lines = [[column.title for column in shown], *cells]
         widths = [max(len(line[at]) for line in lines) for at in range(len(shown))]
         for line in lines:
@@ -194,12 +195,17 @@ def _is_number(value: object) -> bool:
 # Values
 
 
-def plain(value: object) -> str:
-    """A value for a program to read: on one line, numbers as they are."""
+def plain(value: object, path: str = "") -> str:
+    """A value on one line, that sorts and compares."""
     if value is None or value in ("", [], {}):
         return NOTHING
     if isinstance(value, bool):
         return "true" if value else "false"
+    name = path.rpartition(".")[2]
+    if isinstance(value, int | float) and value and name in _TIMES:
+        return instant(value)
+    if isinstance(value, float):
+        return f"{value:.1f}" if _is_rate(path, name) else f"{value:.3f}".rstrip("0").rstrip(".")
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
     if isinstance(value, dict | list):
@@ -242,18 +248,40 @@ def _short(value: object) -> str:
 
 
 def _number(path: str, name: str, value: float) -> str:
-    if name == "rate" or path.endswith("_rate"):
+    if _is_rate(path, name):
         return rate(value)
     if "bytes" in name or name in _SIZES:
         return size(value)
     if name == "uptime":
         return duration(value / 1000)
-    if name in ("connected_at", "timestamp", "published_at", "expires_at") and value:
-        return moment(value / 1000 if value > 1e11 else value)
+    if name in _TIMES and value:
+        return moment(_seconds(value))
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 _SIZES: Final = {"memory", "mem_used", "mem_limit", "disk_free", "disk_free_limit", "recv_oct", "send_oct", "octets"}
+
+
+_TIMES: Final = {
+    *("connected_at", "delivered_at", "expires_at", "head_message_timestamp", "moved_at", "published_at", "timestamp"),
+}
+
+
+def _is_rate(path: str, name: str) -> bool:
+    return name == "rate" or path.endswith("_rate")
+
+
+def _seconds(value: float) -> float:
+    """The API tells some times in milliseconds and some, which clients set, in seconds."""
+    return value / 1000 if value > 1e11 else value
+
+
+def instant(value: float) -> str:
+    """A time as a program likes it, and as RabbitMQ writes those that it writes as text."""
+    try:
+        return datetime.fromtimestamp(_seconds(value), UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return str(value)
 
 
 def rate(value: float) -> str:
@@ -276,4 +304,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):  # a client may set any number as a timestamp
+        return f"{seconds:.0f}"

@@ -5,6 +5,7 @@ from collections import deque
 import pytest
 
 from rabbitlike.commands import output
+from rabbitlike.commands.getting import readable
 from rabbitlike.commands.listing import in_order
 from rabbitlike.commands.logs import events
 from rabbitlike.commands.output import pretty, value_at
@@ -34,6 +35,36 @@ def test_plain_values(value: object, said: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
+        ("message_stats.publish_details.rate", 2.602081665332266, "2.6"),
+        ("message_stats.publish_details.rate", 0.0, "0.0"),
+        ("x_stats.enqueue_rate", 12345.678, "12345.7"),
+        ("x_stats.avg_wait_time_ms", 208917.04999, "208917.05"),
+        ("consumer_utilisation", 1.0, "1"),
+        ("published_at", 1794836883102, "2026-11-16T13:48:03.102+00:00"),
+        ("properties.timestamp", 1794836883, "2026-11-16T13:48:03.000+00:00"),
+        ("properties.timestamp", 2**63, str(2**63)),
+        ("published_at", None, "-"),
+        ("messages", 1794836883102, "1794836883102"),
+    ],
+)
+def test_plain_values_of_fields(path: str, value: object, said: str) -> None:
+    assert output.plain(value, path) == said
+
+
+def test_messages_in_tables() -> None:
+    letter = {"x-death": [{"queue": "q"}], "x-first-death-queue": "q", "x-last-death-reason": "expired", "mine": 1}
+    message = {"payload": "AAFiaW5hcnn/", "payload_encoding": "base64", "properties": {"headers": letter}}
+    row = readable(message)
+    assert row["payload"] == "\\x00\\x01binary\\xff"
+    assert row["properties"] == {"headers": {"mine": 1}}
+    assert message["properties"] == {"headers": letter}, "JSON has it all"
+    plain_one = {"payload": "text", "payload_encoding": "string", "properties": []}
+    assert readable(plain_one) == plain_one
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
         ("messages", 1234567, "1,234,567"),
         ("memory", 3_500_000, "3.3 MiB"),
         ("message_bytes", 10, "10 B"),
@@ -45,6 +76,7 @@ def test_plain_values(value: object, said: str) -> None:
         ("name", "", "(default)"),
         ("policy", "", ""),
         ("name", "\x1b[2J", "\\x1b[2J"),
+        ("properties.timestamp", 2**63, "9223372036854776"),
     ],
 )
 def test_pretty_values(path: str, value: object, said: str) -> None:

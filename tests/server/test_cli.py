@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike import __version__, cli
+from rabbitlike import __version__, cli, commands
 from rabbitlike.config import OPTIONS
 from tests.server.raw import RawClient
 from tests.support.broker_process import BrokerProcess, environment, running
@@ -165,3 +165,20 @@ def test_plain_words_need_no_typer(words: list[str], given: dict[str, object]) -
 )
 def test_other_words_go_to_typer(words: list[str]) -> None:
     assert cli._plain_flags(words) is None
+
+
+@pytest.mark.parametrize("name", sorted(commands.NAMES))
+def test_a_command_made_alone_is_the_same_as_among_all(name: str) -> None:
+    """Only what is called is made: all of them together take longer than most calls."""
+    everything, alone = cli._command(), cli._command(name)
+
+    def tree(command: object) -> object:
+        inner = getattr(command, "commands", {})
+        said = [(each.name, each.opts) for each in getattr(command, "params", [])]
+        return said, {key: tree(value) for key, value in inner.items()}
+
+    assert tree(everything.commands[name]) == tree(alone.commands[name])
+
+
+def test_every_command_can_be_made_alone() -> None:
+    assert set(cli._command().commands) == {*commands.NAMES, "serve", "check", "backup"}
