@@ -12,7 +12,7 @@ ARGS ?=
 # Test files run side by side, one line of them per core: most of their time is waiting for processes and clocks.
 PYTEST := -m pytest --numprocesses $(or $(JOBS),auto) --dist loadfile
 
-.PHONY: run test test-compiled test-pure crash check bench build clean
+.PHONY: run test test-compiled test-pure crash check bench bench-pipeline pipeline-demo build clean
 
 run: build
 	@exec $(BIN)/rabbitlike serve $(ARGS)
@@ -47,6 +47,14 @@ check: .venv/.dev
 
 bench: build .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# A broker, a minute of traffic that goes wrong, the pipeline on Spark, and a page with charts. Needs Java 17.
+pipeline-demo: build .venv/.dev
+	@$(BIN)/python -m rabbitlike.spark.jobs.demo $(ARGS)
+
+# Events per second of the pipeline: make bench-pipeline ARGS="--events 10000000"
+bench-pipeline: .venv/.dev
+	$(BIN)/python -m benchmarks.pipeline $(ARGS)
 
 # Compiles what changed, into the tree.
 build: .venv/.run

@@ -57,6 +57,8 @@ def anomalies(by_queue: DataFrame, window_us: int, trailing: int = TRAILING, few
     return (
         judged.withColumn("severity", severity)
         .where("severity IS NOT NULL")
+        # The last window is not over: little has happened in it because little of it has.
+        .where((f.col("window_us") < f.col("last")) | (f.col("direction") > 0))
         .select("window_us", "vhost", "queue", "signal", "value", "median", "mad", "score", "severity")
     )
 
@@ -70,10 +72,12 @@ def _signals(by_queue: DataFrame, window_us: int) -> DataFrame:
         queues.groupBy("vhost", "queue")
         .agg(f.min("window_us").alias("first"))
         .crossJoin(f.broadcast(last))
-        .select("vhost", "queue", windows)
+        .select("vhost", "queue", windows, "last")
     )
     full = grid.join(queues, ["window_us", "vhost", "queue"], "left")
-    return full.select("window_us", "vhost", "queue", f.inline(f.array(*(_entry(signal) for signal in SIGNALS))))
+    return full.select(
+        "window_us", "vhost", "queue", "last", f.inline(f.array(*(_entry(signal) for signal in SIGNALS)))
+    )
 
 
 def _entry(signal: Signal) -> Column:
@@ -92,7 +96,7 @@ def _deviations(values: Column, middle: Column) -> Column:
 
 
 def _median(values: Column) -> Column:
-    ordered, size = f.array_sort(values), f.size(values)
+    ordered, size = f.sort_array(values), f.size(values)
     low, high = f.floor((size + 1) / 2).cast("int"), f.floor((size + 2) / 2).cast("int")
     # Asked first, as a filter behind which this stands may be moved.
     return f.when(size > 0, (f.element_at(ordered, low) + f.element_at(ordered, high)) / 2)

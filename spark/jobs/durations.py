@@ -31,9 +31,9 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 
 def shown(time_us: float | None) -> str:
-    """Short, for tables: 850 µs, 1.2 ms, 3.4 s, 2 min."""
-    if time_us is None:
-        return "–"
+    """Short, for tables: 850 µs, 1.2 ms, 3.4 s, 2 min. The broker's clock has milliseconds: none is less than one."""
+    if not time_us:
+        return "–" if time_us is None else "< 1 ms"
     for unit, size, top in (("µs", 1, 1_000), ("ms", 1_000, 1_000_000), ("s", 1_000_000, 120_000_000)):
         if time_us < top:
             return f"{time_us / size:.3g} {unit}"

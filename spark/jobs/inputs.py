@@ -69,6 +69,15 @@ def find(place: str, since: datetime | None = None, until: datetime | None = Non
     return Events(place, kept)
 
 
+def look(place: str, *, is_stream: bool) -> None:
+    """NoEvents when there is nothing there, or for a stream nowhere that something could come."""
+    folder = local(place)
+    if not is_stream:
+        find(place)
+    elif folder is not None and not folder.is_dir():
+        raise NoEvents(f"There is no folder {folder}. {HOW}")
+
+
 def local(place: str) -> Path | None:
     """The path, if it is one of this machine's."""
     scheme = re.match(r"([a-z][a-z0-9+.-]+):", place)
@@ -106,16 +115,14 @@ def read(
 
 def read_stream(spark: "SparkSession", place: str, files_at_once: int) -> "DataFrame":
     """Those that are there and those to come, by files in the order they were written."""
-    folder = local(place)
-    if folder is not None and not folder.is_dir():
-        raise NoEvents(f"There is no folder {folder}. {HOW}")
+    look(place, is_stream=True)
     try:
         kinds = find(place).kinds
     except NoEvents:
         kinds = [".parquet"]
-    if len(kinds) > 1 and folder is not None:
+    if len(kinds) > 1 and local(place) is not None:
         raise NoEvents(
-            f"There are both .parquet and .jsonl.gz in {folder}: a stream follows one kind, so move the older away."
+            f"There are both .parquet and .jsonl.gz in {place}: a stream follows one kind, so move the older away."
         )
     return (
         spark.readStream.schema(DDL)

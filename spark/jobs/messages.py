@@ -48,11 +48,11 @@ def messages(results: Results, job: str, window_us: int) -> DataFrame:
     queues = results.groups.where("queue != ''")
     metrics = results.metrics.where("queue != ''")
     by_priority = metrics.groupBy(*PLACE, _GROUP).agg(
-        f.array_sort(f.collect_list(f.struct(*_OF_PRIORITY))).alias("priorities")
+        f.sort_array(f.collect_list(f.struct(*_OF_PRIORITY))).alias("priorities")
     )
     full = queues.join(by_priority, [*PLACE, _GROUP])
     starving = results.starvation.where("is_starving")
-    worst = results.poison.groupBy(*PLACE).agg(f.array_sort(f.collect_list(f.struct(*_POISON))).alias("messages"))
+    worst = results.poison.groupBy(*PLACE).agg(f.sort_array(f.collect_list(f.struct(*_POISON))).alias("messages"))
 
     def made(name: str, of: DataFrame, values: Mapping[str, Column], besides: Sequence[str] = ()) -> DataFrame:
         return _message(name, of, values, job, window_us, besides)

@@ -99,7 +99,7 @@ def _times() -> Iterator[Column]:
 def _histograms() -> Iterator[Column]:
     for kind in TIMES:
         entries = f.collect_list(f.when(f.col("kind") == kind, f.struct("bucket", "n")))
-        yield f.array_sort(entries).alias(f"{kind}_histogram")
+        yield f.sort_array(entries).alias(f"{kind}_histogram")
 
 
 def _finish(sums: DataFrame, keys: Sequence[str], window_us: int | None) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from rabbitlike.spark.jobs.messages import EXCHANGE
 from rabbitlike.spark.jobs.metrics import with_times
-from rabbitlike.spark.jobs.results import TABLES, Results
+from rabbitlike.spark.jobs.results import TABLES, Results, settled
 
 REVISION: Final = "x-revision"
 
@@ -27,28 +27,25 @@ def write(results: Results, folder: str, window_us: int, epoch: int | None = Non
     place = "" if epoch is None else f"/epoch={epoch}"
     for name in TABLES:
         table = with_times(getattr(results, name), window_us)
-        writer = table.coalesce(1).write.mode("overwrite").option("partitionOverwriteMode", "static")
+        writer = table.repartition(1).write.mode("overwrite").option("partitionOverwriteMode", "static")
         writer.option("compression", "zstd").partitionBy("date").parquet(f"{folder.rstrip('/')}/{name}{place}")
 
 
 def publish(messages: DataFrame, broker: Broker, app: str | None = None, version: int | None = None) -> int:
     """How many there were. With `app` and `version` nothing is published that was under that version before."""
-    found = messages.drop("window_us").coalesce(1).persist()
-    try:
-        count = found.count()
-        writer = found.write.format("amqp").option("exchange", broker.exchange).option("guarantee", broker.guarantee)
-        # Whoever wants results binds a queue; that nobody does is no failure.
-        writer = writer.option("declare", "create").option("mandatory", "false")
-        if broker.guarantee == "effectively-once":
-            writer = writer.option("idStrategy", "column")
-        if broker.uri is not None:
-            writer = writer.option("uri", broker.uri)
-        if app is not None and version is not None:
-            writer = writer.option("txnAppId", app).option("txnVersion", version)
-        writer.mode("append").save()
-        return count
-    finally:
-        found.unpersist()
+    found = settled(messages.drop("window_us").repartition(1))
+    count = found.count()
+    writer = found.write.format("amqp").option("exchange", broker.exchange).option("guarantee", broker.guarantee)
+    # Whoever wants results binds a queue; that nobody does is no failure.
+    writer = writer.option("declare", "create").option("mandatory", "false")
+    if broker.guarantee == "effectively-once":
+        writer = writer.option("idStrategy", "column")
+    if broker.uri is not None:
+        writer = writer.option("uri", broker.uri)
+    if app is not None and version is not None:
+        writer = writer.option("txnAppId", app).option("txnVersion", version)
+    writer.mode("append").save()
+    return count
 
 
 def revised(messages: DataFrame, revisions: dict[int, int]) -> DataFrame:

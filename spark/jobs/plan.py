@@ -30,3 +30,4 @@ class Plan:
     every_us: int = 10_000_000
     once: bool = False
     master: str | None = None
+    verbose: bool = False

@@ -1,6 +1,6 @@
 """Everything there is to say about some partials: the tables of results, made of each other where they can be."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -45,16 +45,6 @@ class Results:
     #: … message that came back again and again.
     poison: DataFrame
 
-    def keep(self) -> "Results":
-        """The small ones that others are made of stay in memory."""
-        for table in (self.queues, self.priorities):
-            table.persist()
-        return self
-
-    def release(self) -> None:
-        for each in fields(self):
-            getattr(self, each.name).unpersist()
-
 
 @dataclass(frozen=True, slots=True)
 class Overview:
@@ -75,21 +65,29 @@ def overview(partials: Partials, settings: Settings) -> Overview:
 
 def together(cells: DataFrame) -> DataFrame:
     """Cells of a place in one place: all tables are made of them without moving them again."""
-    return cells.repartition(*PLACE)
+    return settled(cells.repartition(*PLACE))
+
+
+def settled(table: DataFrame) -> DataFrame:
+    """Worked out now, and kept as long as somebody holds it.
+
+    Tables are made of each other: looking each time through all that they come from kept Spark busier than making them.
+    """
+    return table.localCheckpoint()
 
 
 def results(partials: Partials, settings: Settings) -> Results:
     """`partials` have each key once."""
     window_us, cells = settings.window_us, partials.cells
-    queues = summarise(cells, PLACE, window_us)
-    priorities = summarise(cells, starvation.KEYS, window_us)
+    queues = settled(summarise(cells, PLACE, window_us))
+    priorities = settled(summarise(cells, starvation.KEYS, window_us))
     return Results(
-        metrics=summarise(cells, METRIC, window_us),
+        metrics=settled(summarise(cells, METRIC, window_us)),
         queues=queues,
-        groups=summarise(cells, (*PLACE, "consumer_group"), window_us, histograms=True),
+        groups=settled(summarise(cells, (*PLACE, "consumer_group"), window_us, histograms=True)),
         priorities=priorities,
-        consumers=poison.skew(partials.consumers),
-        starvation=starvation.starvation(priorities, window_us, settings.patience),
-        anomalies=anomalies.anomalies(queues, window_us, settings.trailing),
-        poison=poison.poison(partials.suspects, settings.top, by_window=True),
+        consumers=settled(poison.skew(partials.consumers)),
+        starvation=settled(starvation.starvation(priorities, window_us, settings.patience)),
+        anomalies=settled(anomalies.anomalies(queues, window_us, settings.trailing)),
+        poison=settled(poison.poison(partials.suspects, settings.top, by_window=True)),
     )

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,10 +27,16 @@ LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # Aggregates of many columns become methods that the JVM would otherwise leave to its interpreter.
-    "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods -XX:+UseParallelGC",
     "spark.log.level": "ERROR",
+    # On one machine there is nothing to adapt to, and thinking anew between stages takes longer than small stages do.
+    "spark.sql.adaptive.enabled": "false",
 }
+#: How hard the JVM tries to make code fast. For few events half of all time went into that, and was never earned back.
+#: For many, aggregates of many columns are methods so long that it would leave them to its interpreter.
+LIGHT: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+HEAVY: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
+#: Up to so many octets of files are few events.
+FEW: Final = 32_000_000
 
 
 class NoSpark(Exception):
@@ -42,8 +50,11 @@ def check() -> None:
     require()
 
 
-def start(master: str | None = None) -> "SparkSession":
-    """A session; with `format("amqp")` in it."""
+def start(master: str | None = None, *, size: int | None = None, verbose: bool = False) -> "SparkSession":
+    """A session, with `format("amqp")` in it, for so many octets of files.
+
+    What the JVM says for itself is left out, unless one wants to hear it: failures come as exceptions.
+    """
     check()
     root = str(Path(__file__).resolve().parents[2])
     known = os.environ.get("PYTHONPATH", "")
@@ -60,11 +71,27 @@ def start(master: str | None = None) -> "SparkSession":
         conf.setMaster(master or "local[*]").setAppName("rabbitlike-pipeline")
         for name, value in LOCAL.items():
             conf.setIfMissing(name, value)
+        conf.setIfMissing("spark.driver.extraJavaOptions", LIGHT if size is not None and size < FEW else HEAVY)
     for name, value in SETTINGS.items():
         conf.setIfMissing(name, value)
-    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    with nullcontext() if verbose else _silence():
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     register(session)
     return session
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Processes started within write their errors nowhere."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def register(session: "SparkSession") -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 
 from rabbitlike.spark.jobs import partials
 from rabbitlike.spark.jobs.partials import Partials
-from rabbitlike.spark.jobs.results import Overview, Results, Settings, overview, results, together
+from rabbitlike.spark.jobs.results import Overview, Results, Settings, overview, results, settled, together
 
 #: Windows before those that are finished, which their results are held against.
 HISTORY: Final = 120
@@ -70,7 +70,7 @@ class Store:
     def put(self, number: int, counted: Partials) -> None:
         """Those of an epoch, in place of what there was of it."""
         for name, table in counted.tables().items():
-            table.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(self._path(name, number))
+            table.repartition(1).write.mode("overwrite").option("compression", "zstd").parquet(self._path(name, number))
 
     def get(self, spark: SparkSession, numbers: Iterable[int]) -> Partials:
         """Those of these epochs, not added up."""
@@ -134,21 +134,16 @@ class Follower:
         oldest_us = min(revisions) - HISTORY * window_us
         needed = [each.number for each in (*earlier, epoch) if max(each.windows, default=0) >= oldest_us]
         known = self._recent(partials.merge(self._store.get(spark, needed)), oldest_us)
-        made = results(known, self._settings).keep()
-        try:
-            chosen = _only(made, revisions)
-            self._publish(Finished(number, revisions, chosen, made, overview(known, self._settings)))
-        finally:
-            made.release()
+        made = results(known, self._settings)
+        self._publish(Finished(number, revisions, _only(made, revisions), made, overview(known, self._settings)))
         # Late events reach back as far as their windows' own history: twice that is never asked for again.
         too_old_us = oldest_us - HISTORY * window_us
         self._store.forget(each.number for each in earlier if max(each.windows, default=0) < too_old_us)
 
     def _recent(self, merged: Partials, oldest_us: int) -> Partials:
         recent = f.col("window_us") >= oldest_us
-        return Partials(
-            together(merged.cells.where(recent)), merged.consumers.where(recent), merged.suspects.where(recent)
-        )
+        consumers, suspects = merged.consumers.where(recent), merged.suspects.where(recent)
+        return Partials(together(merged.cells.where(recent)), settled(consumers), settled(suspects))
 
     def _revisions(self, epochs: list[Epoch]) -> dict[int, int]:
         """The windows that the last of these epochs finishes or changes, and how often they were published before."""

@@ -100,8 +100,7 @@ def test_windows_unlike_those_before_stand_out(count: Count) -> None:
         ("q", "wait_p95", 20),
         ("q", "wait_p95", 22),
         ("q", "dead_letter_rate", 25),
-        ("silent", "throughput_drop", 28),
-        ("silent", "throughput_drop", 29),
+        ("silent", "throughput_drop", 28),  # and not 29, the last window, which may not be over
     }
     jump = stand_out["q", "wait_p95", 20]
     assert jump.severity == "critical"
@@ -110,7 +109,7 @@ def test_windows_unlike_those_before_stand_out(count: Count) -> None:
 
 
 def test_a_score_is_the_deviation_in_medians_of_deviations(count: Count) -> None:
-    sizes = [40, 44, 38, 47, 41, 39, 45, 43, 40, 46, 42, 3]
+    sizes = [40, 44, 38, 47, 41, 39, 45, 43, 40, 46, 42, 3, 42]
 
     def made() -> Iterator[Event]:
         for window, size in enumerate(sizes):
@@ -118,7 +117,7 @@ def test_a_score_is_the_deviation_in_medians_of_deviations(count: Count) -> None
 
     by_queue = summarise(count(made()).cells, PLACE, WINDOW_US)
     (row,) = (row for row in anomalies.anomalies(by_queue, WINDOW_US).collect() if row.signal == "throughput_drop")
-    rates = [size / 10 for size in sizes[:-1]]
+    rates = [size / 10 for size in sizes[:-2]]
     middle = median(rates)
     mad = median(abs(rate - middle) for rate in rates)
     assert (row.median, row.mad) == (pytest.approx(middle), pytest.approx(mad))
