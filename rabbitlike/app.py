@@ -228,6 +228,7 @@ def run(settings: Settings) -> int:
     configure_log(settings.log_level)
     _raise_file_limit()
     _tame_allocator()
+    _tame_collector()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(_run(settings))
 
@@ -245,7 +246,7 @@ async def _run(settings: Settings) -> int:
         await app.start_management()
         _announce(app.urls[announced:])
         log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
-        _tame_collector()
+        _spare_the_lasting()
         await stopped.wait()
         log.info("stopping: %d connections", len(app.transports.open))
     finally:
@@ -326,12 +327,16 @@ def _tame_collector() -> None:
 
     It visits every tracked object it considers, and by default begins after 700 allocations: with millions of messages
     waiting, each full visit would stop the broker for a second to find nothing, because messages form no cycles. What
-    was made by now lives as long as the process and is not visited again; what dies in cycles (connections) is rare.
+    dies in cycles (connections) is rare.
     """
-    gc.collect()
-    gc.freeze()
     # The first number is also the longest pause: some 200 ns for each object made and not freed since the last one.
     gc.set_threshold(10_000, 500, 1000)
+
+
+def _spare_the_lasting() -> None:
+    """What was made by now lives as long as the process: the collector need not visit it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _tame_allocator() -> None:
