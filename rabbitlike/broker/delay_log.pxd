@@ -66,6 +66,12 @@ cdef class DelayLog:
     cpdef object let_go(self, DelayBatch batch)
     cpdef object note_dirty(self, DelayBatch batch)
     cdef object _touch(self)
+    @cython.locals(bucket=Bucket, message=Message, fresh=list, messages=list, batch=DelayBatch)
+    cpdef object take(self, object work)
+    @cython.locals(message=Message, index=int, batch=DelayBatch)
+    cdef DelayBatch _write(self, Bucket bucket, list messages, object work)
 
 
 cpdef Py_ssize_t size_of(Message message) except -1
+@cython.locals(message=Message, portion=list, size=Py_ssize_t, portions=list)
+cdef list _portions(list messages)

@@ -5,7 +5,7 @@ Delays end in order, so what is gone is mostly said by one number: everything du
 tells of those beyond it, which were cancelled. What leaves here and enters queues in one turn does so in one commit.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from rabbitlike.broker.journal import Journal
@@ -318,17 +318,18 @@ def size_of(message: Message) -> int:
     return len(message.body) + len(message.properties) + len(message.address)
 
 
-def _portions(messages: list[Message]) -> Iterable[list[Message]]:
-    if not messages:
-        return
+def _portions(messages: list[Message]) -> list[list[Message]]:
+    """In batches."""
+    portions: list[list[Message]] = []
     portion: list[Message] = []
     size = 0
     for message in messages:
         portion.append(message)
         size += size_of(message)
         if size >= BATCH_BYTES or len(portion) >= BATCH_MESSAGES:
-            yield portion
+            portions.append(portion)
             portion = []
             size = 0
     if portion:
-        yield portion
+        portions.append(portion)
+    return portions

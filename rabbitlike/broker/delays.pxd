@@ -59,6 +59,8 @@ cdef class Delays:
     cdef object _release(self, int64_t now_ms)
     @cython.locals(messages=list, message=Message, taken=Py_ssize_t)
     cdef object _take(self, list due, int64_t due_ms, Py_ssize_t stride, int64_t last_position)
+    @cython.locals(message=Message, stored_due_ms=int64_t, mark_ms=int64_t)
+    cdef object _mark(self, list due, int64_t next_due_ms)
     @cython.locals(
         address=bytes, raw=bytes, body=bytes, way=Way, queues=list, queue=Queue, copy=Message, expires_at_ms=int64_t
     )

@@ -497,7 +497,10 @@ class Delays:
 
     def _mark(self, due: list[Message], next_due_ms: int) -> None:
         """All these are gone, says one number; but not of a moment of which more are to come."""
-        stored_due_ms = max((message.expires_at_ms for message in due if message.logged == LOGGED), default=0)
+        stored_due_ms = 0
+        for message in due:
+            if message.logged == LOGGED and message.expires_at_ms > stored_due_ms:
+                stored_due_ms = message.expires_at_ms
         if stored_due_ms:
             assert self._log is not None
             mark_ms = stored_due_ms if next_due_ms > stored_due_ms else stored_due_ms - 1
