@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from rabbitlike.spark.decode import to_batch
 from rabbitlike.spark.options import OptionError, Options
 from rabbitlike.spark.spool import Spool, SpoolError, drop_repeated, identify
+from rabbitlike.spark.topology import prepare_queue
 from rabbitlike.spark.wire import Connection, Delivery, Lost
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class AmqpBatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         with Connection(self._options.address, timeout_s=self._options.timeout_s) as connection:
-            count = connection.declare_queue(self._queue, passive=True).message_count
+            count = prepare_queue(connection, self._options, self._queue)
         # Who only looks gives messages back: a second task could see them again.
         tasks = 1 if self._options.browse else self._options.num_partitions
         return [QueueShare(count * (task + 1) // tasks - count * task // tasks) for task in range(tasks)]
@@ -108,7 +109,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
         with Connection(self._options.address, timeout_s=self._options.timeout_s) as connection:
-            self._left = connection.declare_queue(self._queue, passive=True).message_count
+            self._left = prepare_queue(connection, self._options, self._queue)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
@@ -139,6 +140,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._link is None:
             link = Connection(self._options.address, timeout_s=self._options.timeout_s)
             try:
+                prepare_queue(link, self._options, self._queue)
                 link.consume(self._queue, prefetch=self._prefetch)
                 link.select_tx()
             except BaseException:

@@ -16,3 +16,8 @@ def prepare(connection: Connection, options: Options) -> None:
         connection.declare_exchange(options.exchange, passive=is_passive, arguments=arguments)
     elif options.routing_key:
         connection.declare_queue(options.routing_key, passive=is_passive, arguments=arguments)
+
+
+def prepare_queue(connection: Connection, options: Options, queue: str) -> int:
+    """The queue to read, and how many messages are ready in it. It must be there, unless it is to be made."""
+    return connection.declare_queue(queue, passive=options.declare != "create").message_count

@@ -22,7 +22,7 @@ PATIENCE_S = 240
 
 
 def numbers(spark: SparkSession, count: int = 600) -> DataFrame:
-    return spark.range(0, count, numPartitions=3).selectExpr("cast(id as string) as body")
+    return spark.range(0, count, numPartitions=2).selectExpr("cast(id as string) as body")
 
 
 def save(frame: DataFrame, uri: str, *, kind: str = "amqp", mode: str = "append", **options: str) -> None:

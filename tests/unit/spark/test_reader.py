@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark.address import Address
 from rabbitlike.spark.options import OptionError, Options
@@ -348,6 +349,17 @@ def test_a_batch_reads_what_is_there(is_browsing: bool, options: Options, client
 def test_queues_that_cannot_be_read(options: Options, wanted: dict[str, str | None]) -> None:
     with pytest.raises(OptionError, match=r"option queue is missing|stream queues are not there yet"):
         stream_reader(replace(options, **wanted))  # type: ignore[arg-type]
+
+
+def test_a_queue_is_made_if_asked_for(
+    options: Options, client: Connection, queue: str, made: Callable[..., QueueReader]
+) -> None:
+    missing = f"{queue}-missing"
+    start: Offset = {"position": 0}
+    with pytest.raises(AmqpError, match="404 NOT_FOUND - no queue"):
+        made(replace(options, queue=missing)).latestOffset(start, ALL)
+    assert made(replace(options, queue=f"{missing}-made", declare="create")).latestOffset(start, ALL) == start
+    assert depth(client, f"{missing}-made") == 0
 
 
 def test_a_spool_needs_a_place(options: Options) -> None:
