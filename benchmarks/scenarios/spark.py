@@ -5,7 +5,6 @@ sample is taken beside Spark's null sinks, so that what Spark itself costs is kn
 drops them there, `noop` is Spark's own and never leaves the JVM.
 """
 
-import atexit
 import os
 import sys
 import time
@@ -71,7 +70,6 @@ def session() -> "SparkSession":
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(AmqpDataSource)
     spark.dataSource.register(NullDataSource)
-    atexit.register(spark.stop)
     for _ in range(2):
         seconds_to_save(rows(spark), "null")
         seconds_to_save(rows(spark), "noop")
