@@ -13,7 +13,7 @@ import pytest
 
 from tests.commands.conftest import Run
 from tests.commands.test_things import without_colours
-from tests.support.broker_process import BrokerProcess, environment, running
+from tests.support.broker_process import BrokerProcess, ending, environment, running
 
 
 def rabbitlike(*words: str, broker: BrokerProcess, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -91,21 +91,22 @@ def test_top_is_live_until_q(broker: BrokerProcess) -> None:
         start_new_session=True,
     )
     os.close(follower)
-    seen = b""
-    deadline = time.monotonic() + 20
-    while b"exchanges" not in seen and time.monotonic() < deadline:
-        seen += os.read(leader, 65536)
-    os.write(leader, b"sq")
-    while True:
-        try:
-            lot = os.read(leader, 65536)
-        except OSError:  # nobody is at the other end
-            break
-        if not lot:
-            break
-        seen += lot
-    os.close(leader)
-    assert process.wait(10) == 0
+    with ending(process):
+        seen = b""
+        deadline = time.monotonic() + 20
+        while b"exchanges" not in seen and time.monotonic() < deadline:
+            seen += os.read(leader, 65536)
+        os.write(leader, b"sq")
+        while True:
+            try:
+                lot = os.read(leader, 65536)
+            except OSError:  # nobody is at the other end
+                break
+            if not lot:
+                break
+            seen += lot
+        os.close(leader)
+        assert process.wait(60) == 0
     assert b"published" in seen
     assert seen.rstrip().endswith(b"\x1b[?25h") or b"\x1b[?1049l" in seen, "the screen is given back"
 
@@ -161,7 +162,7 @@ def test_the_log_is_followed(run: Run, broker: BrokerProcess) -> None:
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    with process.stdout, process.stderr:
+    with ending(process):
         assert process.stderr.readline().startswith(f"following the log of {url}")
         run("users", "add", "gus", "pw").assert_done()
         run("users", "delete", "gus").assert_done()

@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
+
+T = TypeVar("T", str, bytes)
 
 ANNOUNCEMENT = "rabbitlike: listening on "
 
@@ -103,6 +106,17 @@ class BrokerProcess:
             self.process.stdout.close()
         if not self._errors.closed:
             self._errors.close()
+
+
+@contextmanager
+def ending(process: "subprocess.Popen[T]") -> Iterator["subprocess.Popen[T]"]:
+    """Whatever happens, the process has ended and its pipes are closed afterwards. One left behind by a test that
+    failed would fail another, in which the garbage collector comes upon it."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from rabbitlike.storage.database import (
 )
 from rabbitlike.storage.errors import explain
 from rabbitlike.storage.store import SqliteStore
+from tests.support.broker_process import ending
 
 
 def schema_of(path: Path) -> list[tuple[str, str]]:
@@ -217,14 +218,10 @@ input()
 """
     holder = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert holder.stdout is not None
-    assert holder.stdin is not None
-    holder.stdout.readline()
-    with pytest.raises(StorageError, match=f"process {holder.pid}"):
-        Lock(tmp_path)
-    holder.kill()
-    holder.wait()
-    holder.stdin.close()
-    holder.stdout.close()
+    with ending(holder):
+        holder.stdout.readline()
+        with pytest.raises(StorageError, match=f"process {holder.pid}"):
+            Lock(tmp_path)
     Lock(tmp_path).release()
 
 

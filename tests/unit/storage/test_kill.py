@@ -11,6 +11,7 @@ import pytest
 
 from rabbitlike.storage.check import check
 from rabbitlike.storage.store import SqliteStore
+from tests.support.broker_process import ending
 from tests.unit.storage.committing import KEPT, data_of
 
 SCRIPT = Path(__file__).with_name("committing.py")
@@ -30,13 +31,12 @@ def run_and_kill(folder: Path, durability: str, seconds: float) -> tuple[int, in
             stderr=subprocess.PIPE,
         )
         assert child.stderr is not None
-        while child.poll() is None and not said.stat().st_size:
-            time.sleep(0.01)
-        time.sleep(seconds)
-        child.kill()
-        errors = child.stderr.read()
-        child.stderr.close()
-        child.wait()
+        with ending(child):
+            while child.poll() is None and not said.stat().st_size:
+                time.sleep(0.01)
+            time.sleep(seconds)
+            child.kill()
+            errors = child.stderr.read()
     assert not errors, errors.decode()
     words = [line.split() for line in said.read_bytes().decode().splitlines()]
     began = max(int(number) for word, number in words if word == "began")
