@@ -52,6 +52,16 @@ def test_duplicates_are_confirmed(ch: Channel) -> None:
     assert ch.drain("q") == [b"m"]
 
 
+def test_an_exchange_knows_what_it_was_given_to_deliver_later(pair: Pair, ch: Channel) -> None:
+    ch.call(commands.Exchange.Declare(exchange="x", exchange_type="direct", arguments=ON), commands.Exchange.DeclareOk)
+    ch.declare("q")
+    ch.bind("q", "x", "q")
+    for body in (b"1", b"2"):
+        send(ch, body, "a", exchange="x", headers={"x-delay": 500})
+    pair.advance(500)
+    assert ch.drain("q") == [b"1"]
+
+
 def test_by_message_id(ch: Channel) -> None:
     ch.declare("q", arguments={**ON, "x-deduplication-by": "message-id"})
     for body, number in ((b"1", "a"), (b"2", "a"), (b"3", "b")):

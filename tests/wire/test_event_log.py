@@ -139,6 +139,15 @@ def test_a_transaction_is_told_when_it_is_committed(pair: Pair, ch: Channel) -> 
     assert steps(pair) == [("publish",), ("enqueue",)]
 
 
+def test_a_delay_is_told_when_it_begins(pair: Pair, ch: Channel) -> None:
+    ch.confirm()
+    ch.publish(b"x", key="q", headers={"x-delay": 500})
+    ch.expect_confirms()
+    assert steps(pair, "reason") == [("publish", "delayed"), ("confirm", None)]
+    pair.advance(500)
+    assert steps(pair, "queue")[2:] == [("enqueue", "q")]
+
+
 def test_off_is_off_but_for_queues_that_ask() -> None:
     pair = Pair()
     ch = pair.connect().channel()

@@ -96,7 +96,10 @@ def some_columns(draw: st.DrawFn) -> Columns:
         return draw(st.lists(of, min_size=count, max_size=count) | of.map(lambda number: [number] * count))
 
     codes = st.integers(0, 4)
-    fields = [run(FAR), run(st.integers(-2, 9)), run(codes), run(st.integers(0, (1 << 31) - 1)), run(codes), run(codes)]
+    # Also of numbers that hardly differ.
+    far = draw(st.sampled_from((FAR, st.integers(0, 1))))
+    near = draw(st.sampled_from((st.integers(0, (1 << 31) - 1), st.integers(7, 8))))
+    fields = [run(far), run(st.integers(-2, 9)), run(codes), run(near), run(codes), run(codes)]
     octets = st.binary(max_size=4) | st.text(max_size=3).map(str.encode) | st.just(b"")
     words = draw(st.lists(st.text(max_size=3), min_size=5, max_size=5))
     changes = draw(st.dictionaries(st.integers(1, 300), st.integers(0, 1 << 45), max_size=9))
