@@ -36,6 +36,7 @@ from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.storage.api import Attempt, Batch, Recovered, SeenKey, Store
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.exchanges import Exchange
     from rabbitlike.broker.held import Settled
     from rabbitlike.broker.settle import Settle
 
@@ -52,7 +53,11 @@ class ClientChannel(Protocol):
 
     name: str
     number: int
+    vhost: Vhost
     counters: Counters
+    #: The same by exchange and by queue; of those that are gone, too.
+    publishes: dict[Exchange, Counters]
+    deliveries: dict[Queue, Counters]
 
     @property
     def is_open(self) -> bool:
@@ -60,6 +65,10 @@ class ClientChannel(Protocol):
         ...
 
     def view(self) -> dict[str, object]: ...
+
+    def details(self) -> dict[str, object]:
+        """What tells it from others."""
+        ...
 
     def held_of(self, queue: Queue) -> list[dict[str, object]]:
         """What it was given of one queue and has not settled."""

@@ -539,6 +539,8 @@ class Delays:
         for queue in queues:
             copy = make_message(address, raw, body, message.persistent, message.priority, now_ms)
             copy.expires_at_ms = expires_at_ms
+            inlet = queue.inlet(exchange)
+            inlet.publish += 1
             queue.enqueue(copy)
 
     def _drop(self) -> None:

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.message cimport Message
 
 
@@ -9,6 +10,7 @@ cdef class Subscriber:
     cdef public bint no_ack
     cdef public bint parked
     cdef public int held
+    cdef public Counters pair
 
     cpdef bint takes(self) except -1
     cpdef object deliver(self, Message message)

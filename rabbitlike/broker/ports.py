@@ -5,6 +5,7 @@ Small base classes, subclassed in the session, so that a call up the house costs
 
 from typing import Protocol
 
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message
 
 #: Who was given a message, or published it: connection, channel, user.
@@ -22,7 +23,7 @@ class Owner(Protocol):
 class Subscriber:
     """Somebody who is given messages of a queue. The queue alone writes `parked`."""
 
-    __slots__ = ("held", "no_ack", "parked", "priority", "tag")
+    __slots__ = ("held", "no_ack", "pair", "parked", "priority", "tag")
 
     def __init__(self, tag: str, priority: int) -> None:
         self.tag = tag
@@ -34,6 +35,8 @@ class Subscriber:
         self.parked = False
         #: Messages it was given and has not settled yet.
         self.held = 0
+        #: What its channel and the queue count together.
+        self.pair = Counters(0)
 
     def takes(self) -> bool:
         """Can it take one more message right now?"""

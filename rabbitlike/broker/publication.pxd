@@ -9,6 +9,7 @@ from rabbitlike.protocol.properties cimport Properties
 
 @cython.final
 cdef class Publication:
+    cdef readonly object source
     cdef readonly Counters exchange
     cdef readonly list queues
     cdef readonly bytes address
@@ -27,5 +28,5 @@ cdef class Publication:
 
     @cython.locals(accepted=bint)
     cpdef bint deposit(self, int64_t now_ms) except -1
-    @cython.locals(queue=Queue, message=Message, accepted=bint)
+    @cython.locals(queue=Queue, message=Message, accepted=bint, inlet=Counters)
     cdef bint _deposit(self, int64_t now_ms) except -1

@@ -17,6 +17,7 @@ from rabbitlike.protocol.properties import Properties
 if TYPE_CHECKING:
     from rabbitlike.broker.delays import Delays
     from rabbitlike.broker.duplicates import Duplicates
+    from rabbitlike.broker.exchanges import Exchange
     from rabbitlike.broker.trail import Trail
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
@@ -41,11 +42,12 @@ class Publication:
         "priority",
         "properties",
         "queues",
+        "source",
     )
 
     def __init__(
         self,
-        exchange: Counters,
+        source: "Exchange",
         queues: list[Queue],
         address: bytes,
         properties: Properties,
@@ -53,8 +55,9 @@ class Publication:
         expiration_ms: int,
         mandatory: bool,
     ) -> None:
-        #: The counts of the exchange it was published to.
-        self.exchange = exchange
+        #: The exchange it was published to, and its counts.
+        self.source = source
+        self.exchange: Counters = source.counters
         self.queues = queues
         self.address = address
         self.properties: bytes = properties.raw
@@ -115,6 +118,8 @@ class Publication:
             message = make_message(self.address, self.properties, self.body, self.persistent, self.priority, now_ms)
             if self.expiration_ms >= 0:
                 message.expires_at_ms = now_ms + self.expiration_ms
+            inlet = queue.inlet(self.source)
+            inlet.publish += 1
             if not queue.enqueue(message):
                 accepted = False
         for queue in self.letters:

@@ -78,7 +78,7 @@ def publish(
             later = later if broker.settings.trust_client_x_death else forget_client_deaths(later)
             vhost.counters.publish += 1
             exchange.counters.publish_in += 1
-            publication = Publication(exchange.counters, [], address, later, body, expiration_ms, True)
+            publication = Publication(exchange, [], address, later, body, expiration_ms, True)
             if judge(publication, exchange, vhost):
                 publication.delay(due_ms, vhost.delays)
             note_publish(vhost, publication)
@@ -89,7 +89,7 @@ def publish(
     if vhost.firehose is not None:
         vhost.firehose.published(address, keys, properties, body, queues, (NO_CHANNEL, 1, user.name))
     _count_publish(exchange.counters, vhost.counters, len(queues))
-    publication = Publication(exchange.counters, queues, address, properties, body, expiration_ms, True)
+    publication = Publication(exchange, queues, address, properties, body, expiration_ms, True)
     note_publish(vhost, publication)
     publication.drop_if_known(exchange.duplicates)
     if is_judged(exchange, queues):

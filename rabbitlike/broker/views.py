@@ -266,7 +266,7 @@ def queue(queue: Queue) -> View:
     policy, operator_policy = queue.policy, queue.operator_policy
     utilisation = queue.consumers.utilisation(queue.vhost.broker.clock.now_ms())
     view: View = {
-        **own,
+        "name": own["name"],
         "vhost": text(queue.vhost.name),
         "type": queue.settings.queue_type,
         "durable": queue.durable,
@@ -313,6 +313,7 @@ def queue(queue: Queue) -> View:
         view["single_active_consumer_tag"] = text(queue.consumers.active.tag)
     if queue.owner is not None:
         view["owner_pid_details"] = queue.owner.details()
+    view |= own
     return view
 
 
@@ -351,7 +352,7 @@ def queue_at_rest(queue: Queue) -> tuple[object, ...] | None:
 
 def queue_details(queue: Queue) -> View:
     """What one queue's own page shows besides."""
-    view: View = {"consumer_details": consumers_of(queue), "incoming": [], "deliveries": []}
+    view: View = {"consumer_details": consumers_of(queue)}
     if queue.duplicates is not None:
         view["deduplication"] = _deduplication(queue.duplicates)
     if queue.settings.schema is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final, Literal
 
-from rabbitlike.management.history import Shape, Values
+from rabbitlike.management.history import DETAIL_ROWS, Shape, Values
 
 #: What history is asked for with: `lengths_age` and so on.
 Group = Literal["lengths", "msg_rates", "data_rates", "node_stats"]
@@ -57,7 +57,7 @@ DERIVED: Final = {"messages": LENGTHS, "deliver_get": HANDED_OUT}
 class Kind:
     """One kind of objects."""
 
-    __slots__ = ("details", "is_long", "is_measured", "places", "read", "shape", "shown")
+    __slots__ = ("details", "is_long", "is_measured", "places", "read", "rows", "shape", "shown")
 
     def __init__(
         self,
@@ -67,6 +67,7 @@ class Kind:
         shown: dict[Group, tuple[str, ...]] | None = None,
         is_long: bool = False,
         is_measured: bool = False,
+        rows: int = DETAIL_ROWS,
     ) -> None:
         self.shape = shape
         #: Its numbers, of one object, in the order of the shape.
@@ -75,6 +76,8 @@ class Kind:
         self.shown = shown or {}
         #: A day of history instead of ten minutes.
         self.is_long = is_long
+        #: So many samples of history, if not a day.
+        self.rows = rows
         #: Numbers that did not begin at 0 when the object appeared.
         self.is_measured = is_measured
         #: The numbers in the view whose details are asked for, and how those are called.
@@ -101,6 +104,12 @@ QUEUE: Final = Kind(
 LEVEL: Final = Kind(Shape((), ("enqueued", "dequeued")), attrgetter("enqueued", "dequeued"))
 EXCHANGE: Final = Kind(Shape((), ("publish_in", "publish_out")), _counts("publish_in", "publish_out"))
 CHANNEL: Final = Kind(Shape((), (*IN, *OUT)), _counts(*IN, *OUT))
+#: What a channel and an exchange, a channel and a queue, an exchange and a queue count together. There may be many of
+#: them: a minute of history, which is what pages ask for.
+PAIR_ROWS: Final = 13
+PUBLISHES: Final = Kind(Shape((), IN), attrgetter(*IN), rows=PAIR_ROWS)
+TAKES: Final = Kind(Shape((), OUT), attrgetter(*OUT), rows=PAIR_ROWS)
+INLET: Final = Kind(Shape((), ("publish",)), lambda counters: (counters.publish,), rows=PAIR_ROWS)
 CONNECTION: Final = Kind(Shape((), OCTETS, "Q"), attrgetter(*OCTETS), shown={"data_rates": OCTETS})
 #: Lengths are the sum of its queues', which the sampler has at hand.
 VHOST: Final = Kind(

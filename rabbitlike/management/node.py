@@ -134,7 +134,7 @@ def node_view(here: Context, ages: Ages) -> View:
         "disk_free_limit": settings.disk_free_limit,
         "disk_free_alarm": DISK in broker.alarms.active,
         "proc_total": PROCESSES,
-        "rates_mode": "basic",
+        "rates_mode": "detailed",
         "uptime": broker.clock.now_ms() - here.started_at_ms,
         "run_queue": 0,
         "processors": os.cpu_count() or 1,

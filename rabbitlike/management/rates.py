@@ -14,11 +14,25 @@ from typing import TYPE_CHECKING, Final
 
 from rabbitlike.management.ages import NO_AGES
 from rabbitlike.management.details import STILL, Reading, View
-from rabbitlike.management.history import DETAIL_ROWS, History, LongHistory, Values
-from rabbitlike.management.kinds import CHANNEL, CHURN, CONNECTION, EXCHANGE, LEVEL, NODE, QUEUE, VHOST, Kind
+from rabbitlike.management.history import History, LongHistory, Values
+from rabbitlike.management.kinds import (
+    CHANNEL,
+    CHURN,
+    CONNECTION,
+    EXCHANGE,
+    INLET,
+    LEVEL,
+    NODE,
+    PUBLISHES,
+    QUEUE,
+    TAKES,
+    VHOST,
+    Kind,
+)
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.broker import Broker
+    from rabbitlike.broker.broker import Broker, ClientChannel
+    from rabbitlike.broker.vhost import Vhost
     from rabbitlike.clock import Clock, Timer
     from rabbitlike.management.ages import Ages
 
@@ -113,26 +127,11 @@ class Rates:
         new: dict[object, Track] = {}
         broker = self._broker
         for vhost in list(broker.vhosts.values()):
-            ready = unacked = 0
-            for count, queue in enumerate(list(vhost.queues.values())):
-                values = QUEUE.read(queue)
-                ready += values[0]
-                unacked += values[1]
-                self._sample(here, new, QUEUE, queue, values)
-                if queue.ready.has_levels:
-                    for _, level in queue.ready.numbered()[:-1]:
-                        self._sample(here, new, LEVEL, level, LEVEL.read(level))
-                if count % STRIDE == 0:
-                    yield
-            for count, exchange in enumerate(list(vhost.exchanges.values())):
-                self._sample(here, new, EXCHANGE, exchange, EXCHANGE.read(exchange))
-                if count % STRIDE == 0:
-                    yield
-            self._sample(here, new, VHOST, vhost, (ready, unacked, *VHOST.read(vhost)))
+            yield from self._look_at_vhost(here, new, vhost)
         for count, client in enumerate(list(broker.connections)):
             self._sample(here, new, CONNECTION, client, CONNECTION.read(client))
-            for channel in client.open_channels():
-                self._sample(here, new, CHANNEL, channel, CHANNEL.read(channel))
+            for channel in list(client.open_channels()):
+                yield from self._look_at_channel(here, new, channel)
             if count % STRIDE == 0:
                 yield
         self._sample(here, new, CHURN, CHURN, CHURN.read(broker.churn))
@@ -141,6 +140,35 @@ class Rates:
         self._tracks = new
         self._done = here
         self._current = None
+
+    def _look_at_vhost(self, here: Pass, new: dict[object, Track], vhost: Vhost) -> Iterator[None]:
+        ready = unacked = 0
+        for count, queue in enumerate(list(vhost.queues.values())):
+            values = QUEUE.read(queue)
+            ready += values[0]
+            unacked += values[1]
+            self._sample(here, new, QUEUE, queue, values)
+            if queue.incoming is not None:
+                for inlet in queue.incoming.values():
+                    self._sample(here, new, INLET, inlet, INLET.read(inlet))
+            if queue.ready.has_levels:
+                for _, level in queue.ready.numbered()[:-1]:
+                    self._sample(here, new, LEVEL, level, LEVEL.read(level))
+            if count % STRIDE == 0:
+                yield
+        for count, exchange in enumerate(list(vhost.exchanges.values())):
+            self._sample(here, new, EXCHANGE, exchange, EXCHANGE.read(exchange))
+            if count % STRIDE == 0:
+                yield
+        self._sample(here, new, VHOST, vhost, (ready, unacked, *VHOST.read(vhost)))
+
+    def _look_at_channel(self, here: Pass, new: dict[object, Track], channel: ClientChannel) -> Iterator[None]:
+        self._sample(here, new, CHANNEL, channel, CHANNEL.read(channel))
+        for kind, pairs in ((PUBLISHES, channel.publishes), (TAKES, channel.deliveries)):
+            for count, pair in enumerate(list(pairs.values()), 1):
+                self._sample(here, new, kind, pair, kind.read(pair))
+                if count % STRIDE == 0:
+                    yield
 
     def _sample(self, here: Pass, new: dict[object, Track], kind: Kind, key: object, values: Values) -> None:
         track = self._tracks.get(key)
@@ -152,7 +180,7 @@ class Rates:
             track = (
                 LongHistory(kind.shape, before, self.interval_ms)
                 if kind.is_long
-                else History(kind.shape, before, DETAIL_ROWS)
+                else History(kind.shape, before, kind.rows)
             )
         new[key] = track
         track.add(here.tick, values)

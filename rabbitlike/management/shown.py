@@ -16,6 +16,7 @@ from rabbitlike.management.ages import NO_AGES, ages_in
 from rabbitlike.management.alike import Alike
 from rabbitlike.management.context import context_of
 from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, LEVEL, QUEUE, VHOST, Kind
+from rabbitlike.management.pairs import Pairs
 from rabbitlike.management.queue_stats import stats_of
 from rabbitlike.management.sums import queue_sums
 
@@ -84,7 +85,7 @@ def _alike(rates: Rates, show: Callable[[Queue], View]) -> Alike[Queue]:
     return Alike(show, sort_of, own)
 
 
-def queue_in_full(request: Request, queue: Queue) -> Mapping[str, object]:
+async def queue_in_full(request: Request, queue: Queue) -> Mapping[str, object]:
     """How a queue's own page shows it."""
     view = queues(request)(queue)
     if without_stats(request):
@@ -92,6 +93,7 @@ def queue_in_full(request: Request, queue: Queue) -> Mapping[str, object]:
     return {
         **view,
         **views.queue_details(queue),
+        **await Pairs(request).of_queue(queue),
         "priorities": priorities(request, queue),
         "x_stats": stats_of(context_of(request), queue),
     }
@@ -160,5 +162,5 @@ def exchanges_in(vhosts: list[Vhost]) -> Iterator[Exchange]:
 
 def channel_in_full(request: Request, channel: ClientChannel) -> View:
     """How a channel's own page shows it."""
-    details = {"consumer_details": channel.consumer_views(), "publishes": [], "deliveries": []}
-    return {**channels(request)(channel), **details}
+    consumers = {"consumer_details": channel.consumer_views()}
+    return {**channels(request)(channel), **consumers, **Pairs(request).of_channel(channel)}

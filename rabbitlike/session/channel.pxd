@@ -1,7 +1,9 @@
 cimport cython
 from libc.stdint cimport uint64_t
 
+from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.ports cimport Subscriber
+from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.session.publisher cimport Publisher
 from rabbitlike.session.unacked cimport Delivery, Unacked
 
@@ -15,12 +17,17 @@ cdef class Channel(Publisher):
     cdef public str last_queue
     cdef readonly object timeout
     cdef readonly object deadlines
+    cdef readonly dict deliveries
     cdef object _lapsed
     cdef readonly str name
 
+    @cython.locals(delivery=Delivery, consumer=Subscriber)
     cdef object on_ack(self, uint64_t delivery_tag, bint multiple)
     cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
     cdef object on_reject(self, uint64_t delivery_tag, bint requeue)
+    cpdef Counters pair_with(self, Queue queue)
+    @cython.locals(consumer=Subscriber, pair=Counters)
+    cdef object _count_ack(self, Delivery delivery)
     cdef object _note_nack(self, Delivery delivery)
     cdef list _take(self, uint64_t delivery_tag, bint multiple)
     cdef object _check_lapsed(self, uint64_t delivery_tag)

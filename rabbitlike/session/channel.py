@@ -5,11 +5,14 @@ Publishing is in `publisher`, of which a channel is one; here is what was delive
 """
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.held import Settled, decide
+from rabbitlike.broker.pairs import make_pair
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.settle import Settle
@@ -36,6 +39,7 @@ class Channel(Publisher):
         "_lapsed",
         "consumers",
         "deadlines",
+        "deliveries",
         "last_queue",
         "name",
         "prefetch_count",
@@ -48,6 +52,8 @@ class Channel(Publisher):
         self.name = f"{connection.name} ({number})"
         self.unacked = Unacked()
         self.consumers: dict[str, Consumer] = {}
+        #: What it counts together with each queue that it takes from.
+        self.deliveries: dict[Queue, Counters] = {}
         #: What basic.qos set for consumers to come.
         self.prefetch_count = connection.broker.settings.default_prefetch
         #: Name of the queue declared last here, which an empty queue name stands for.
@@ -56,6 +62,10 @@ class Channel(Publisher):
         self.deadlines = Deadlines(self.unacked, self.turn, self._take_back)
         #: Deliveries that were taken from the client; made when the first one is.
         self._lapsed: Lapsed | None = None
+
+    def pair_with(self, queue: Queue) -> Counters:
+        """Where to count what is taken from a queue."""
+        return self.deliveries.get(queue) or make_pair(self.deliveries, queue, self.turn.now_ms, attrgetter("deleted"))
 
     # Answers
 
@@ -78,6 +88,11 @@ class Channel(Publisher):
             self.counters.ack += 1
             self.counters.active_at_ms = self.turn.now_ms
             self.totals.ack += 1
+            consumer = delivery.consumer
+            if consumer is not None:
+                consumer.pair.ack += 1
+            else:
+                self._count_ack(delivery)
             self._release(delivery)
             delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
         else:
@@ -120,6 +135,7 @@ class Channel(Publisher):
             self.counters.active_at_ms = self.turn.now_ms
             self.totals.ack += len(deliveries)
             for delivery in deliveries:
+                self._count_ack(delivery)
                 self._release(delivery)
                 delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
         elif settle is Settle.REQUEUE:
@@ -137,6 +153,11 @@ class Channel(Publisher):
                 self._release(delivery)
                 self._note_nack(delivery)
                 delivery.queue.reject(delivery.message)
+
+    def _count_ack(self, delivery: Delivery) -> None:
+        consumer = delivery.consumer
+        pair = self.pair_with(delivery.queue) if consumer is None else consumer.pair
+        pair.ack += 1
 
     def _note_nack(self, delivery: Delivery) -> None:
         if delivery.queue.trail is not None:
@@ -273,6 +294,9 @@ class Channel(Publisher):
 
     def view(self) -> dict[str, object]:
         return views.channel(self)
+
+    def details(self) -> dict[str, object]:
+        return views.channel_details(self)
 
     def held_of(self, queue: Queue) -> list[dict[str, object]]:
         """What it holds of one queue."""

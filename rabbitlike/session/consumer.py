@@ -82,6 +82,7 @@ class Consumer(Subscriber):
         self._unacked: Unacked = channel.unacked
         self._turn: Turn = channel.turn
         self._counters: Counters = channel.counters
+        self.pair = channel.pair_with(queue)
         self._totals: Counters = channel.totals
         #: What the last delivery looked like around its tag and body, and by what the next is known to look the same.
         self._before = b""
@@ -128,11 +129,13 @@ class Consumer(Subscriber):
         if self.no_ack:
             self.queue.counters.deliver_no_ack += 1
             self._counters.deliver_no_ack += 1
+            self.pair.deliver_no_ack += 1
             self._totals.deliver_no_ack += 1
             self.queue.settle(message)
         else:
             self.queue.counters.deliver += 1
             self._counters.deliver += 1
+            self.pair.deliver += 1
             self._totals.deliver += 1
             self.held += 1
             unacked.held += 1
@@ -151,6 +154,7 @@ class Consumer(Subscriber):
         """A delivery that is not like the last one; the next may be like this one."""
         if message.attempts > 0:
             self._counters.redeliver += 1
+            self.pair.redeliver += 1
             self._totals.redeliver += 1
         outlet = self._outlet
         start = outlet.size

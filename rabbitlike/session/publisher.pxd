@@ -23,6 +23,8 @@ cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
 @cython.final
 cdef class Target:
     cdef public Counters counters
+    cdef public Counters pair
+    cdef public list inlets
     cdef public object exchange
     cdef public str routing_key
     cdef public int64_t generation
@@ -46,6 +48,7 @@ cdef class Publisher(Content):
     cdef public object reply_consumer
     cdef readonly Counters counters
     cdef readonly Counters totals
+    cdef readonly dict publishes
     cdef Target _target
     cdef dict _targets
     cdef Trail _trail
@@ -58,10 +61,12 @@ cdef class Publisher(Content):
     cdef object on_address(self)
     cdef object on_properties(self)
     @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t,
-                   copies=Py_ssize_t)
+                   copies=Py_ssize_t, inlet=Counters)
     cdef object on_publish(self, bytes body)
     cdef object _count(self, Counters exchange, Py_ssize_t copies)
-    cdef object _on_unroutable(self, bytes address, bytes properties, bytes body, bint mandatory)
+    cpdef Counters pair_to(self, object exchange)
+    cdef object _count_pair(self, Counters pair, bint accepted)
+    cdef object _on_unroutable(self, Counters pair, bytes address, bytes properties, bytes body, bint mandatory)
     @cython.locals(is_due=bint)
     cdef object _published(self, bint accepted, int64_t number)
     cdef object _note_confirm(self, bint accepted, int64_t number)
@@ -76,6 +81,7 @@ cdef class Publisher(Content):
     cdef object _publish_checked(self, Publication publication, bint stored)
     @cython.locals(properties=Properties, publication=Publication, due_ms=int64_t, mandatory=bint)
     cdef bint _delay(self, Target target, list keys, Properties given, bytes body, int64_t expiration_ms) except -1
+    @cython.locals(pair=Counters, accepted=bint)
     cpdef bint deposit(self, Publication publication) except -1
     cdef object _return(self, bytes address, bytes properties, bytes body)
     @cython.locals(before=int64_t)

@@ -5,6 +5,7 @@ those of the one before takes the short way; anything out of the ordinary goes t
 checks stand in RabbitMQ's order. What is delivered and settled is in `channel`.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.conformity import is_judged, judge
@@ -13,6 +14,7 @@ from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay, read_due
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
+from rabbitlike.broker.pairs import is_exchange_gone, make_pair
 from rabbitlike.broker.ports import ClientName
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
@@ -53,19 +55,24 @@ class Target:
         "counters",
         "exchange",
         "generation",
+        "inlets",
         "is_plain",
         "is_reply",
         "is_stored",
         "is_topic_checked",
+        "pair",
         "queues",
         "reply",
         "routing_key",
         "trail",
     )
 
-    def __init__(self, exchange: "Exchange", routing_key: str, generation: int) -> None:
+    def __init__(self, exchange: "Exchange", pair: Counters, routing_key: str, generation: int) -> None:
         self.exchange = exchange
         self.counters = exchange.counters
+        #: What the channel and the exchange count together, and what that and each queue do.
+        self.pair = pair
+        self.inlets: list[Counters] = []
         self.routing_key = routing_key
         self.generation = generation
         #: The queues are the same for every message, whatever its properties.
@@ -103,6 +110,7 @@ class Publisher(Content):
         "counters",
         "journal",
         "outlet",
+        "publishes",
         "reply_consumer",
         "totals",
         "transaction",
@@ -121,6 +129,8 @@ class Publisher(Content):
         #: What happened here, and in the whole vhost.
         self.counters = Counters(self.turn.now_ms)
         self.totals: Counters = vhost.counters
+        #: The same by the exchange published to.
+        self.publishes: dict[Exchange, Counters] = {}
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
@@ -141,6 +151,12 @@ class Publisher(Content):
     @property
     def is_open(self) -> bool:
         return self.expecting != DISCARD
+
+    def pair_to(self, exchange: "Exchange") -> Counters:
+        """Where to count what is published to an exchange."""
+        return self.publishes.get(exchange) or make_pair(
+            self.publishes, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
+        )
 
     def client(self) -> ClientName:
         user = self.connection.user
@@ -187,8 +203,14 @@ class Publisher(Content):
         self.totals.publish += 1
         target.counters.publish_in += 1
         target.counters.publish_out += copies
+        target.pair.publish += 1
+        if accepted and self.confirms is not None:
+            # Before the answer is out: by then nobody knows any more which of many exchanges it was for.
+            target.pair.confirm += 1
+        for inlet in target.inlets:
+            inlet.publish += 1
         if copies == 0:
-            self._on_unroutable(self.address, properties.raw, body, self.bits & MANDATORY != 0)
+            self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
         self._published(accepted, number)
 
     def _needs_care(self) -> bool:
@@ -231,6 +253,7 @@ class Publisher(Content):
         delays = self.vhost.delays
         delays.add(self.address, raw, body, properties.persistent, properties.priority, due_ms)
         self._count(target.counters, 0)
+        self._count_pair(target.pair, True)
         self._published(True, number)
 
     def _find_target(self) -> Target:
@@ -242,7 +265,7 @@ class Publisher(Content):
             raise not_implemented("immediate=true")
         self.connection.permit("write", "exchange", exchange_name)
         exchange = self.vhost.publish_target(exchange_name)
-        target = Target(exchange, routing_key, self.turn.generation)
+        target = Target(exchange, self.pair_to(exchange), routing_key, self.turn.generation)
         if exchange_name == "" and routing_key.startswith(DIRECT_REPLY + "."):
             target.is_plain = False
             target.is_reply = True
@@ -254,6 +277,7 @@ class Publisher(Content):
         elif cacheable(exchange, self.vhost.exchanges):
             target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
             target.is_stored = is_stored(target.queues)
+            target.inlets = [queue.inlet(exchange) for queue in target.queues]
             # The firehose sees all there is to see of a publish, which only the careful way does.
             target.is_plain = (
                 self.vhost.firehose is None and exchange.duplicates is None and not is_judged(exchange, target.queues)
@@ -301,7 +325,7 @@ class Publisher(Content):
         if self.vhost.firehose is not None:
             self.vhost.firehose.published(self.address, keys, properties, body, queues, self.client())
         publication = Publication(
-            target.counters,
+            target.exchange,
             queues,
             self.address,
             properties,
@@ -337,7 +361,7 @@ class Publisher(Content):
             properties = forget_client_deaths(properties)
         if self.vhost.firehose is not None:
             self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
-        publication = Publication(target.counters, [], self.address, properties, body, expiration_ms, mandatory)
+        publication = Publication(target.exchange, [], self.address, properties, body, expiration_ms, mandatory)
         publication.drop_if_known(target.exchange.duplicates)
         if judge(publication, target.exchange, self.vhost, is_transaction=self.transaction is not None):
             publication.delay(due_ms, self.vhost.delays)
@@ -350,12 +374,16 @@ class Publisher(Content):
             trail = note_publish(self.vhost, publication)
             self._trail = trail if self.confirms is not None else None
         accepted = publication.deposit(self.turn.now_ms)
+        pair = self.pair_to(publication.source)
+        self._count_pair(pair, accepted)
         if publication.due_ms or publication.is_dropped:
             self._count(publication.exchange, 0)
             return accepted
         self._count(publication.exchange, len(publication.queues))
         if not publication.queues:
-            self._on_unroutable(publication.address, publication.properties, publication.body, publication.mandatory)
+            self._on_unroutable(
+                pair, publication.address, publication.properties, publication.body, publication.mandatory
+            )
         return accepted
 
     def _count(self, exchange: Counters, copies: int) -> None:
@@ -366,23 +394,31 @@ class Publisher(Content):
         exchange.publish_in += 1
         exchange.publish_out += copies
 
+    def _count_pair(self, pair: Counters, accepted: bool) -> None:
+        pair.publish += 1
+        if accepted and self.confirms is not None:
+            pair.confirm += 1
+
     def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
         requester = target.reply
         self._count(target.counters, 0 if requester is None else 1)
+        self._count_pair(target.pair, True)
         if requester is None:
-            self._on_unroutable(self.address, properties.raw, body, self.bits & MANDATORY != 0)
+            self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
         else:
             requester.deliver(self.address, properties.raw, body)
         self._published(True, 0)
 
     # What the client hears of it
 
-    def _on_unroutable(self, address: bytes, properties: bytes, body: bytes, mandatory: bool) -> None:
+    def _on_unroutable(self, pair: Counters, address: bytes, properties: bytes, body: bytes, mandatory: bool) -> None:
         if mandatory:
+            pair.return_unroutable += 1
             self.counters.return_unroutable += 1
             self.totals.return_unroutable += 1
             self._return(address, properties, body)
         else:
+            pair.drop_unroutable += 1
             self.counters.drop_unroutable += 1
             self.totals.drop_unroutable += 1
 

@@ -50,6 +50,7 @@ cdef class Queue(Pumped):
     cdef public object policy
     cdef public object operator_policy
     cdef readonly Counters counters
+    cdef readonly dict incoming
     cdef readonly Timing waiting
     cdef readonly Timing processing
     cdef int64_t _next_position
@@ -63,6 +64,7 @@ cdef class Queue(Pumped):
 
     @cython.locals(ttl_ms=int64_t)
     cpdef object apply(self, object settings)
+    cpdef Counters inlet(self, object exchange)
     cpdef bint enqueue(self, Message message) except -1
     cdef bint _enqueue_limited(self, Message message) except -1
     cdef bint _is_refused(self, Message message) except -1

@@ -7,11 +7,13 @@ length limits) pump first and judge then. All of it is synchronous.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.duplicates import Duplicates
 from rabbitlike.broker.message import Message
+from rabbitlike.broker.pairs import is_exchange_gone, make_pair
 from rabbitlike.broker.ports import Owner, Pumped, Subscriber
 from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
@@ -32,6 +34,7 @@ from rabbitlike.protocol.errors import access_refused
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.exchanges import Exchange
     from rabbitlike.broker.loans import Loans
     from rabbitlike.broker.policies import Policy
     from rabbitlike.broker.vhost import Vhost
@@ -63,6 +66,7 @@ class Queue(Pumped):
         "duplicates",
         "durable",
         "expiry",
+        "incoming",
         "is_paused",
         "lease",
         "loans",
@@ -153,6 +157,8 @@ class Queue(Pumped):
         self.counters = Counters(self.turn.now_ms)
         if log is not None:
             log.count_in(self.counters, vhost.counters)
+        #: What came from which exchange; made when something does.
+        self.incoming: dict[Exchange, Counters] | None = None
         #: From publish to the first time it is handed out, and from being handed out to its ack.
         self.waiting = Timing()
         self.processing = Timing()
@@ -249,6 +255,14 @@ class Queue(Pumped):
         return len(self.consumers.all)
 
     # In
+
+    def inlet(self, exchange: "Exchange") -> Counters:
+        """Where to count what comes from an exchange."""
+        if self.incoming is None:
+            self.incoming = {}
+        return self.incoming.get(exchange) or make_pair(
+            self.incoming, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
+        )
 
     def enqueue(self, message: Message) -> bool:
         """Take a message in. False: the queue is full and refuses, and the publisher is to be told so."""

@@ -14,6 +14,7 @@ from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Arguments, Body, Flag, exchange_name, to_table
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import not_found
+from rabbitlike.management.pairs import Pairs
 from rabbitlike.management.routes.bindings import BINDING_ORDER
 from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
@@ -61,8 +62,11 @@ async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> R
 
 @router.get("/exchanges/{vhost:name}/{exchange:name}", response_model=None)
 async def read(request: Request, caller: Member, vhost: str, exchange: str) -> Response:
-    view = shown.exchanges(request)(find(caller, vhost, exchange))
-    return lists.one(request, view if shown.without_stats(request) else {**view, "incoming": [], "outgoing": []})
+    found = find(caller, vhost, exchange)
+    view = shown.exchanges(request)(found)
+    if not shown.without_stats(request):
+        view |= await Pairs(request).of_exchange(found)
+    return lists.one(request, view)
 
 
 @router.put("/exchanges/{vhost:name}/{exchange:name}", status_code=201, responses={204: {}}, response_model=None)

@@ -47,7 +47,7 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
     vhosts = [vhost for vhost in broker.vhosts.values() if is_monitor or caller.may_see(vhost.name)]
     view: View = {
         "management_version": settings.version,
-        "rates_mode": "basic",
+        "rates_mode": "detailed",
         "sample_retention_policies": RETAINED,
         "exchange_types": exchange_types(),
         "product_version": settings.version,

@@ -74,7 +74,7 @@ async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> R
 
 @router.get("/queues/{vhost:name}/{queue:name}", response_model=None)
 async def read(request: Request, caller: Member, vhost: str, queue: str) -> Response:
-    return lists.one(request, shown.queue_in_full(request, find(caller, vhost, queue)))
+    return lists.one(request, await shown.queue_in_full(request, find(caller, vhost, queue)))
 
 
 @router.put("/queues/{vhost:name}/{queue:name}", status_code=201, responses={204: {}}, response_model=None)

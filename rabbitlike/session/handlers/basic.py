@@ -104,7 +104,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     check_fetch(queue)
     message = queue.fetch()
     if message is None:
-        for counters in (queue.counters, channel.counters, channel.totals):
+        for counters in (queue.counters, channel.counters, channel.pair_with(queue), channel.totals):
             counters.get_empty += 1
         channel.send(methods.make(commands.Basic.GetEmpty, cluster_id=""))
         return
@@ -122,7 +122,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         channel.outlet.payload_max,
     )
     channel.outlet.mark()
-    count_fetch(queue, message, channel.counters, channel.totals, no_ack=method.no_ack)
+    count_fetch(queue, message, channel.counters, channel.pair_with(queue), channel.totals, no_ack=method.no_ack)
     if queue.trail is not None:
         queue.trail.fetched(message, channel.client(), method.no_ack)
     if method.no_ack:
