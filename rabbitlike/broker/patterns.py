@@ -87,6 +87,6 @@ def _compiled(text: str, ignores_case: bool) -> Any:
     try:
         return regex.compile(text, regex.IGNORECASE if ignores_case else 0)
     except regex.error as problem:
-        raise PatternError(problem.msg, problem.pos or 0) from None  # type: ignore[attr-defined]  # it has them
+        raise PatternError(problem.msg, problem.pos or 0) from None
     except (OverflowError, RecursionError, MemoryError) as problem:
         raise PatternError(str(problem) or type(problem).__name__, 0) from None
