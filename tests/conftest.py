@@ -60,11 +60,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
         return None
     from xdist.scheduler.loadfile import LoadFileScheduling
 
+    config.option.loadscopereorder = False  # the order below, not by number of tests
+
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
 
     return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that no process has to wait for another at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
 
 
 @pytest.hookimpl(wrapper=True)
