@@ -9,13 +9,13 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
+from rabbitlike.broker.first_due import FirstDue
 from rabbitlike.broker.held import Settled, decide
 from rabbitlike.broker.settle import Settle
 
 if TYPE_CHECKING:
     from rabbitlike.broker.message import Message
     from rabbitlike.broker.queues.queue import Queue
-    from rabbitlike.clock import Timer
 
 
 class Loan(NamedTuple):
@@ -24,22 +24,21 @@ class Loan(NamedTuple):
     due_at_ms: int
 
 
-class Loans:
+class Loans(FirstDue):
     """What is lent of one queue. A heap's entry that is not its loan's deadline any more is passed over."""
 
-    __slots__ = ("_due_at_ms", "_heap", "_loans", "_queue", "_timer")
+    __slots__ = ("_heap", "_loans", "_queue")
 
     def __init__(self, queue: Queue) -> None:
+        super().__init__(queue.turn)
         self._queue = queue
         self._loans: dict[int, Loan] = {}
         #: Deadline, position.
         self._heap: list[tuple[int, int]] = []
-        self._timer: Timer | None = None
-        self._due_at_ms = 0
 
     def lend(self, message: Message, ms: int) -> int:
         """A message was fetched, for so long; until when."""
-        now_ms = self._queue.turn.now_ms
+        now_ms = self._turn.now_ms
         return self._set(Loan(message, now_ms, now_ms + ms))
 
     def view(self) -> list[dict[str, object]]:
@@ -72,15 +71,13 @@ class Loans:
     def extend(self, position: int, ms: int) -> int | None:
         """Give whoever has it so much time from now; until when. None: it is not lent."""
         loan = self._loans.get(position)
-        return None if loan is None else self._set(loan._replace(due_at_ms=self._queue.turn.now_ms + ms))
+        return None if loan is None else self._set(loan._replace(due_at_ms=self._turn.now_ms + ms))
 
     def stop(self) -> None:
         """The queue is gone."""
         self._loans.clear()
         self._heap.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        super().stop()
 
     def _set(self, loan: Loan) -> int:
         self._loans[loan.message.position] = loan
@@ -88,19 +85,9 @@ class Loans:
         self._watch(loan.due_at_ms)
         return loan.due_at_ms
 
-    def _watch(self, due_at_ms: int) -> None:
-        if self._timer is not None:
-            if self._due_at_ms <= due_at_ms:
-                return
-            self._timer.cancel()
-        self._due_at_ms = due_at_ms
-        turn = self._queue.turn
-        self._timer = turn.at(due_at_ms - turn.now_ms, self._call_in)
-
-    def _call_in(self) -> None:
+    def on_due(self) -> None:
         """Those whose time is over go back."""
-        self._timer = None
-        now_ms = self._queue.turn.now_ms
+        now_ms = self._turn.now_ms
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             due_at_ms, position = heappop(heap)

@@ -7,8 +7,8 @@ What the client says later of a delivery that was taken back means nothing, and 
 from collections.abc import Callable
 from typing import Final
 
+from rabbitlike.broker.first_due import FirstDue
 from rabbitlike.broker.turn import Turn
-from rabbitlike.clock import Timer
 from rabbitlike.session.unacked import Delivery, Unacked
 
 #: With many outstanding, a look may be late by a millisecond for so many of them: looking must not become the work.
@@ -17,42 +17,26 @@ LOOKED_AT_PER_MS: Final = 100
 MOST_LAPSED: Final = 10_000
 
 
-class Deadlines:
+class Deadlines(FirstDue):
     """The timer of one channel."""
 
-    __slots__ = ("_due_at_ms", "_on_late", "_timer", "_turn", "_unacked")
+    __slots__ = ("_on_late", "_unacked")
 
     def __init__(self, unacked: Unacked, turn: Turn, on_late: Callable[[list[Delivery]], None]) -> None:
+        super().__init__(turn)
         self._unacked = unacked
-        self._turn = turn
         self._on_late = on_late
-        self._timer: Timer | None = None
-        self._due_at_ms = 0
 
     def watch(self, delivery: Delivery, timeout_ms: int) -> None:
         """It is to be settled within ``timeout_ms`` from now."""
         delivery.due_at_ms = self._turn.now_ms + timeout_ms
-        self._arm(delivery.due_at_ms)
+        self._watch(delivery.due_at_ms)
 
     def look_again(self) -> None:
         """Deliveries are outstanding again that were not for a while."""
-        self._arm(self._turn.now_ms)
+        self._watch(self._turn.now_ms)
 
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _arm(self, due_at_ms: int) -> None:
-        if self._timer is not None:
-            if self._due_at_ms <= due_at_ms:
-                return
-            self._timer.cancel()
-        self._due_at_ms = due_at_ms
-        self._timer = self._turn.at(due_at_ms - self._turn.now_ms, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
+    def on_due(self) -> None:
         now_ms = self._turn.now_ms
         timed = [delivery for delivery in self._unacked.deliveries() if delivery.due_at_ms]
         late = [delivery for delivery in timed if delivery.due_at_ms <= now_ms]
@@ -60,7 +44,7 @@ class Deadlines:
             self._on_late(late)
         if len(late) < len(timed):
             soonest_ms = min(delivery.due_at_ms for delivery in timed if delivery.due_at_ms > now_ms)
-            self._arm(max(soonest_ms, now_ms + len(timed) // LOOKED_AT_PER_MS))
+            self._watch(max(soonest_ms, now_ms + len(timed) // LOOKED_AT_PER_MS))
 
 
 class Lapsed:

@@ -11,12 +11,12 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from rabbitlike.broker.first_due import FirstDue
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import StoredBatch
 from rabbitlike.broker.queues.paging import EVERYTHING
 from rabbitlike.broker.states import GONE, LOGGED, MESSAGE_COST, UNLOGGED, WAITING
-from rabbitlike.clock import Timer
 
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
@@ -30,18 +30,16 @@ STRIDE: Final = 1000
 Entry = tuple[int, int, Message]
 
 
-class Waiting:
+class Waiting(FirstDue):
     """The waiting messages of one queue. A heap's entry whose message does not wait any more is passed over."""
 
     __slots__ = (
         "_back",
         "_back_bytes",
-        "_due_at_ms",
         "_heap",
         "_is_full",
         "_light",
         "_queue",
-        "_timer",
         "_unwritten",
         "body_bytes",
         "count",
@@ -49,10 +47,9 @@ class Waiting:
     )
 
     def __init__(self, queue: "Queue") -> None:
+        super().__init__(queue.turn)
         self._queue = queue
         self._heap: list[Entry] = []
-        self._timer: Timer | None = None
-        self._due_at_ms = 0
         #: Those whose octets are on disk only, by batch.
         self._light: dict[int, list[Entry]] = {}
         #: Those that came when the window was full and were not on disk yet.
@@ -115,28 +112,13 @@ class Waiting:
         self.stop()
         return messages
 
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     # Time
 
-    def _watch(self, due_at_ms: int) -> None:
-        if self._timer is not None:
-            if self._due_at_ms <= due_at_ms:
-                return
-            self._timer.cancel()
-        self._due_at_ms = due_at_ms
-        turn = self._queue.turn
-        self._timer = turn.at(due_at_ms - turn.now_ms, self._wake)
-
-    def _wake(self) -> None:
+    def on_due(self) -> None:
         """Those that are due go back; others see their turn between two slices of very many."""
-        self._timer = None
         self._is_full = False
         heap = self._heap
-        now_ms = self._queue.turn.now_ms
+        now_ms = self._turn.now_ms
         left = STRIDE
         while heap and heap[0][0] <= now_ms and left:
             message = heap[0][2]
@@ -160,14 +142,13 @@ class Waiting:
         """A message is not ready any more, that may have waited before."""
         self._back_bytes -= self._back.pop(message.position, 0)
         if self._is_full and self._timer is None and 2 * self._back_bytes <= self._queue.paging.window_bytes:
-            self._timer = self._queue.turn.at(0, self._wake)
-            self._due_at_ms = 0
+            self._watch(self._turn.now_ms)
 
     def hurry(self) -> None:
         """Nothing is ready, and somebody asks: those for which there was no room can come."""
         if self._is_full:
             self.stop()
-            self._wake()
+            self.on_due()
 
     def _end_wait(self, message: Message, now_ms: int) -> None:
         """It has waited long enough, or in vain."""
