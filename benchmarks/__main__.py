@@ -56,7 +56,7 @@ def main(
         chosen = [entry for entry in chosen if entry.place is brokers.Place.MEMORY]
     if list_:
         for entry in chosen:
-            console.print(f"{entry.name:<18} {entry.title}", highlight=False)
+            console.print(f"{entry.name:<20} {entry.title}", highlight=False)
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: brokers are stopped, the table is shown
     if processes.raise_file_limit() < NEEDED_FILES:

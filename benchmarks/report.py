@@ -9,11 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.runner import BASELINE, DISTURBED, OURS, Figure, Outcome
+from benchmarks.runner import BASELINE, DISTURBED, OURS, WITHOUT, Figure, Outcome
 from benchmarks.scenarios.scenario import Sample, Unit
 
 RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = {OURS: "rabbitlike", BASELINE: "RabbitMQ", "sink": "generator alone"}
+NAMES = {OURS: "rabbitlike", WITHOUT: "rabbitlike without it", BASELINE: "RabbitMQ", "sink": "generator alone"}
 
 
 def scaled(value: float, steps: Sequence[tuple[float, str]]) -> str:
@@ -44,22 +44,22 @@ def shown(sample: Sample, unit: Unit) -> str:
 def print_table(
     console: Console, outcomes: Sequence[Outcome], brokers: Sequence[str], versions: dict[str, str]
 ) -> None:
-    table = Table(title="Median figures; ratio is rabbitlike ÷ RabbitMQ", title_justify="left")
+    table = Table(title="Median figures; ratio is rabbitlike ÷ RabbitMQ, or ÷ rabbitlike without", title_justify="left")
     table.add_column("scenario")
     table.add_column("what")
     for name in brokers:
         table.add_column(f"{NAMES[name]}\n{versions[name]}", justify="right")
         table.add_column("±", justify="right", style="dim")
     table.add_column("µs CPU each\nbroker + generator", justify="right", style="dim")
-    is_comparing = OURS in brokers and BASELINE in brokers
+    is_comparing = any(outcome.ratio() is not None for outcome in outcomes)
     if is_comparing:
         for heading in ("ratio", "bar", "met"):
             table.add_column(heading, justify="right")
     for outcome in outcomes:
         row = [outcome.scenario.name, outcome.scenario.title]
         for name in brokers:
-            row += _cells(outcome.figures[name], outcome.scenario.unit)
-        row.append("\n".join(filter(None, (_cost(outcome.figures[name].median()) for name in brokers))))
+            row += _cells(outcome, name)
+        row.append("\n".join(filter(None, (_cost(figure.median()) for figure in outcome.figures.values()))))
         if is_comparing:
             row += _verdict(outcome)
         table.add_row(*row)
@@ -73,12 +73,19 @@ def print_table(
                 console.print(f"{outcome.scenario.name} on {NAMES[name]} failed: {failure}", style="red", markup=False)
 
 
-def _cells(figure: Figure, unit: Unit) -> tuple[str, str]:
+def _cells(outcome: Outcome, broker: str) -> tuple[str, str]:
+    """What a broker did and how much that swung; below ours, what it did without."""
+    names = (OURS, WITHOUT) if broker == OURS else (broker,)
+    figures = {name: outcome.figures[name] for name in names if name in outcome.figures}
+    mark = {WITHOUT: " without"}
+    shares = [f"{figure.spread():.0%}" if len(figure.samples) > 1 else "" for figure in figures.values()]
+    values = [_value(figure, outcome.scenario.unit) + mark.get(name, "") for name, figure in figures.items()]
+    return "\n".join(values), "\n".join(shares)
+
+
+def _value(figure: Figure, unit: Unit) -> str:
     sample = figure.median()
-    if sample is None:
-        return "failed", ""
-    spread = f"{figure.spread():.0%}" if len(figure.samples) > 1 else ""
-    return shown(sample, unit), spread
+    return "failed" if sample is None else shown(sample, unit)
 
 
 def _cost(sample: Sample | None) -> str:

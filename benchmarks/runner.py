@@ -1,14 +1,14 @@
 """Takes the samples: each scenario on each broker in turn, again and again, and the median of what came out.
 
 The brokers take turns sample by sample rather than scenario by scenario, so that a neighbour who loads the machine
-for a while spoils both alike.
+for a while spoils both alike. So do rabbitlike with something that it alone has, and rabbitlike without.
 """
 
 import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from benchmarks import machine, processes
@@ -16,7 +16,7 @@ from benchmarks.brokers import CannotStart, Kind, Place, Running
 from benchmarks.client import Refused
 from benchmarks.scenarios.scenario import Sample, Scenario
 
-BASELINE, OURS = "rabbitmq", "rabbitlike"
+BASELINE, OURS, WITHOUT = "rabbitmq", "rabbitlike", "without"
 OTHERS = "others_share"
 DISTURBED = 0.1  # share of the machine taken by others from which on a figure is doubtful
 
@@ -53,9 +53,9 @@ class Outcome:
     bar: float | None
 
     def ratio(self) -> float | None:
-        """Ours ÷ RabbitMQ's."""
-        ours, theirs = (self.figures[name].median() if name in self.figures else None for name in (OURS, BASELINE))
-        return ours.value / theirs.value if ours and theirs and theirs.value else None
+        """Ours ÷ RabbitMQ's, or ÷ our own without what is measured."""
+        ours, base = self._median(OURS), self._median(BASELINE if self.scenario.against is None else WITHOUT)
+        return ours.value / base.value if ours and base and base.value else None
 
     def is_met(self) -> bool | None:
         """Every bar that can be judged; None when there is none."""
@@ -63,10 +63,13 @@ class Outcome:
         ratio = self.ratio()
         if ratio is not None and self.bar is not None:
             met.append(ratio >= self.bar if self.scenario.unit.more_is_better else ratio <= self.bar)
-        ours = self.figures[OURS].median() if OURS in self.figures else None
+        ours = self._median(OURS)
         if ours is not None and self.scenario.limit is not None:
             met.append(ours.value <= self.scenario.limit)
         return all(met) if met else None
+
+    def _median(self, name: str) -> Sample | None:
+        return self.figures[name].median() if name in self.figures else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +85,25 @@ def run(
     kinds: Sequence[Kind], scenarios: Sequence[Scenario], plan: Plan, *, say: Callable[[str], None]
 ) -> Iterator[Outcome]:
     is_pure = any(kind.is_pure for kind in kinds)
+    without = [replace(kind, name=WITHOUT) for kind in kinds if kind.name == OURS]
     with contextlib.ExitStack() as stack:
-        stands = [stack.enter_context(Stand(kind)) for kind in kinds]
+        stands = [stack.enter_context(Stand(kind)) for kind in (*kinds, *without)]
         for scenario in scenarios:
-            figures = {kind.name: Figure() for kind in kinds}
+            sides = [(stand, side) for stand in stands if (side := _side(scenario, stand.kind.name)) is not None]
+            figures = {stand.kind.name: Figure() for stand, _ in sides}
             repeat = min(plan.repeat, scenario.most or plan.repeat)
             for turn in range(repeat):
-                for stand in stands:
-                    if scenario.is_ours and stand.kind.name == BASELINE:
-                        continue
+                for stand, side in sides:
                     say(f"{scenario.name}: {stand.kind.name} {turn + 1}/{repeat}")
-                    stand.sample(scenario, plan, figures[stand.kind.name])
+                    stand.sample(side, plan, figures[stand.kind.name])
             yield Outcome(scenario, figures, scenario.pure_bar if is_pure else scenario.bar)
+
+
+def _side(scenario: Scenario, name: str) -> Scenario | None:
+    """What the broker of this name runs of a scenario, if anything."""
+    if name == WITHOUT:
+        return None if scenario.against is None else replace(scenario, place=scenario.against)
+    return None if name == BASELINE and scenario.is_ours else scenario
 
 
 class Stand:

@@ -139,7 +139,8 @@ def drain(count: int) -> Callable[[Running, float], Sample]:
     return run
 
 
-def _consumed(size: int) -> Callable[[Running, float], Sample]:
+def consumed(size: int) -> Callable[[Running, float], Sample]:
+    """Published, confirmed, delivered and acknowledged."""
     return straight(size, prefetch=PREFETCH, ack_every=ACK_EVERY, persistent=True, window=WINDOW)
 
 
@@ -148,7 +149,7 @@ SCENARIOS = (
         "persistent-1kb",
         "1 KB persistent, 1,000 unconfirmed, consumed",
         Unit.RATE,
-        _consumed(BODY_BYTES),
+        consumed(BODY_BYTES),
         bar=8,
         place=Place.DISK,
     ),
@@ -156,7 +157,7 @@ SCENARIOS = (
         "persistent-16b",
         "16 B persistent, 1,000 unconfirmed, consumed",
         Unit.RATE,
-        _consumed(16),
+        consumed(16),
         bar=8,
         place=Place.DISK,
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from benchmarks import flow, wire
 from benchmarks.brokers import Place, Running
+from benchmarks.scenarios import durable
 from benchmarks.scenarios.scenario import Sample, Scenario, Unit
 from benchmarks.scenarios.throughput import Topology, message, queues_named, straight, taker
 
@@ -31,6 +32,12 @@ def _keys(queue: str) -> list[bytes]:
     return [message("", queue, 100, {"x-deduplication-header": f"key-{number:06}"}) for number in range(KEYS)]
 
 
+def _traced(name: str, load: str, run: Callable[[Running, float], Sample]) -> Scenario:
+    """A load with the event log on, against the same with it off, both on disk."""
+    title = f"{load} with every step in the event log"
+    return Scenario(name, title, Unit.RATE, run, bar=0.75, place=Place.TRACED, is_ours=True, against=Place.DISK)
+
+
 SCENARIOS = (
     Scenario(
         "retries",
@@ -53,20 +60,7 @@ SCENARIOS = (
         _one_queue(_keys, {"x-message-deduplication": True, "x-cache-size": REMEMBERED}),
         is_ours=True,
     ),
-    Scenario(
-        "event-log",
-        "auto-ack-1kb with every step in the event log",
-        Unit.RATE,
-        straight(1024),
-        place=Place.TRACED,
-        is_ours=True,
-    ),
-    Scenario(
-        "event-log-acks",
-        "manual-ack with every step in the event log",
-        Unit.RATE,
-        straight(1024, prefetch=2000, ack_every=100),
-        place=Place.TRACED,
-        is_ours=True,
-    ),
+    _traced("event-log", "auto-ack-1kb", straight(1024)),
+    _traced("event-log-acks", "manual-ack", straight(1024, prefetch=2000, ack_every=100)),
+    _traced("event-log-persistent", "persistent-1kb", durable.consumed(1024)),
 )

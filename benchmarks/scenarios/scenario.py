@@ -40,6 +40,7 @@ class Scenario:
     most: int | None = None  # samples at most, however many are asked for: some take minutes
     place: Place = Place.MEMORY
     is_ours: bool = False  # RabbitMQ has no such thing
+    against: Place | None = None  # bars are for the ratio to rabbitlike itself at this place, not to RabbitMQ
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -1,0 +1,49 @@
+"""Benchmarks: what only rabbitlike has is held against rabbitlike without it, in turn."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import brokers, report, runner
+from benchmarks.brokers import Kind, Launch, Place, Running
+from benchmarks.runner import BASELINE, OURS, WITHOUT
+from benchmarks.scenarios.scenario import Sample, Scenario, Unit
+
+PLAN = runner.Plan(repeat=2, retake=0, seconds=0.1)
+
+
+@pytest.mark.parametrize(("rate", "met"), [(60.0, True), (59.0, False)])
+def test_with_and_without_take_turns_on_brokers_of_their_own(rate: float, met: bool) -> None:
+    places: dict[int, Place] = {}
+    seen: list[tuple[str, Place]] = []
+
+    @contextmanager
+    def prepare(folder: Path, place: Place) -> Iterator[Launch]:
+        with brokers.sink().prepare(folder, place) as launch:
+            places[launch.address.port] = place
+            yield launch
+
+    def run(broker: Running, seconds: float) -> Sample:
+        place = places[broker.address.port]
+        seen.append((broker.name, place))
+        return Sample(rate if place is Place.TRACED else 80.0)
+
+    kinds = [Kind(OURS, "canned", prepare), Kind(BASELINE, "canned", prepare)]
+    scenario = Scenario(
+        "log", "with a log", Unit.RATE, run, bar=0.75, place=Place.TRACED, is_ours=True, against=Place.DISK
+    )
+    (outcome,) = runner.run(kinds, [scenario], PLAN, say=lambda line: None)
+    assert seen == [(OURS, Place.TRACED), (WITHOUT, Place.DISK)] * 2
+    assert len(places) == 2  # nobody was started again in between
+    assert outcome.ratio() == rate / 80
+    assert outcome.is_met() is met
+
+    console = Console(width=160, file=io.StringIO(), record=True)
+    report.print_table(console, [outcome], [OURS], {OURS: "canned"})
+    shown = console.export_text()
+    assert "80.0 /s without" in shown
+    assert "≥ 0.75×" in shown
