@@ -28,6 +28,8 @@ cdef class Content:
     cdef object on_address(self)
     cdef object on_properties(self)
     cdef object on_publish(self, bytes body)
+    @cython.locals(body=bytes)
+    cdef object on_publishes(self, list bodies)
     @cython.locals(start=Py_ssize_t, key=Py_ssize_t)
     cdef object take_publish(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
     @cython.locals(class_id=uint32_t, weight=uint32_t, body_size=uint64_t)

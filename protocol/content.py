@@ -69,6 +69,11 @@ class Content:
         """A whole message has arrived; `address`, `bits` and `properties` belong to it."""
         raise NotImplementedError
 
+    def on_publishes(self, bodies: list[bytes]) -> None:
+        """The same for several in a row that differ in their bodies alone, which are all of one size."""
+        for body in bodies:
+            self.on_publish(body)
+
     def take_publish(self, p: bytearray, at: int, end: int) -> None:
         """Arguments of basic.publish in ``p[at:end]``. The ticket before the names is ignored, whatever it holds."""
         start = at + 2

@@ -26,6 +26,8 @@ cdef class OutBuffer:
                              bytes properties, bytes body, Py_ssize_t payload_max)
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
     cpdef object put_like(self, bytes before, uint64_t delivery_tag, bytes behind, bytes body)
+    @cython.locals(p="unsigned char*", size=Py_ssize_t)
+    cpdef object put_run(self, bytes before, uint64_t delivery_tag, bytes behind, list bodies)
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
     cpdef object put_get_ok(self, uint32_t channel, uint64_t delivery_tag, bint redelivered, bytes address, uint32_t message_count,
                             bytes properties, bytes body, Py_ssize_t payload_max)
@@ -57,7 +59,7 @@ cdef class FrameReader:
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, size=Py_ssize_t, following=Py_ssize_t, kind=int, number=int,
                    channel=Content)
     cpdef object feed(self, bytearray data, Py_ssize_t end)
-    @cython.locals(channel=Content, body_at=Py_ssize_t, following=Py_ssize_t)
+    @cython.locals(channel=Content, body_at=Py_ssize_t, following=Py_ssize_t, bodies=list)
     cdef bint _repeats(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cdef object _lose_framing(self, int kind, Py_ssize_t size, int end_octet)
     @cython.locals(index=uint32_t)

@@ -78,3 +78,28 @@ cdef inline bytes cut(const unsigned char* p, Py_ssize_t at, Py_ssize_t end):
 
 cdef inline bint same(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, bytes data) noexcept:
     return size == PyBytes_GET_SIZE(data) and memcmp(p + at, PyBytes_AS_STRING(data), size) == 0
+
+
+cdef inline list cut_run(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, bytes head, Py_ssize_t size):
+    cdef Py_ssize_t body_at = PyBytes_GET_SIZE(head)
+    cdef Py_ssize_t last = body_at + size
+    cdef list found = []
+    while end - at > last and p[at + last] == 0xCE and memcmp(p + at, PyBytes_AS_STRING(head), body_at) == 0:
+        found.append(PyBytes_FromStringAndSize(<const char*>p + at + body_at, size))
+        at += last + 1
+    return found
+
+
+cdef inline object put_run(unsigned char* p, Py_ssize_t at, bytes before, uint64_t tag, bytes behind, list bodies):
+    cdef bytes body
+    for body in bodies:
+        put_bytes(p, at, before)
+        at += PyBytes_GET_SIZE(before)
+        put_u64(p, at, tag)
+        put_bytes(p, at + 8, behind)
+        at += 8 + PyBytes_GET_SIZE(behind)
+        put_bytes(p, at, body)
+        at += PyBytes_GET_SIZE(body)
+        p[at] = 0xCE
+        at += 1
+        tag += 1

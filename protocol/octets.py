@@ -5,7 +5,11 @@ here. Both must do the same; this module itself is never compiled. No bounds are
 sizes first.
 """
 
-from struct import Struct
+from array import array
+from struct import Struct, iter_unpack
+from sys import byteorder
+
+from rabbitlike.protocol.constants import FRAME_END
 
 _U16 = Struct(">H")
 _U32 = Struct(">I")
@@ -15,6 +19,8 @@ _METHOD_HEAD = Struct(">BHII")
 _CONTENT_HEAD = Struct(">HHQ")
 _CONTENT_FRAME_HEAD = Struct(">BHIHHQ")
 _TAG = Struct(">QB")
+_END = bytes((FRAME_END,))
+_NO_TAG = bytes(8)
 
 
 def get_u16(p: bytes | bytearray, at: int) -> int:
@@ -45,12 +51,12 @@ def put_u64(p: bytearray, at: int, value: int) -> None:
 
 
 def put_bytes(p: bytearray, at: int, data: bytes) -> None:
-    p[at : at + len(data)] = data
+    memoryview(p)[at : at + len(data)] = data  # not p[…] = data: that would copy it twice
 
 
 def put_part(p: bytearray, at: int, data: bytes, start: int, size: int) -> None:
     """Write ``size`` octets of ``data`` from ``start`` on."""
-    p[at : at + size] = data if size == len(data) else data[start : start + size]
+    memoryview(p)[at : at + size] = memoryview(data)[start : start + size]
 
 
 def frame_head(p: bytes | bytearray, at: int) -> tuple[int, int, int]:
@@ -91,3 +97,40 @@ def cut(p: bytes | bytearray, at: int, end: int) -> bytes:
 def same(p: bytes | bytearray, at: int, size: int, data: bytes) -> bool:
     """Do the ``size`` octets at ``at`` equal ``data``?"""
     return size == len(data) and p[at : at + size] == data
+
+
+def cut_run(p: bytearray, at: int, end: int, head: bytes, size: int) -> list[bytes]:
+    """What stands behind ``head``, ``size`` octets and the end of a frame, for as often as that repeats from ``at`` on.
+
+    Without a step of Python's for each but the loop itself.
+    """
+    step = len(head) + size + 1
+    found = []
+    whole = memoryview(p)[at : end - (end - at) % step]
+    for each_head, body, last in iter_unpack(f"{len(head)}s{size}ss", whole):
+        if each_head != head or last != _END:
+            break
+        found.append(body)
+    return found
+
+
+def put_run(p: bytearray, at: int, before: bytes, tag: int, behind: bytes, bodies: list[bytes]) -> None:
+    """For each body, all of one size: what comes before, the next tag, what is behind that, the body, a frame's end.
+
+    The bodies are joined by what stands between them, and the tags written octet by octet over all of them: byte k of
+    every tag is one assignment.
+    """
+    tag_at = at + len(before)
+    step = len(before) + 8 + len(behind) + len(bodies[0]) + 1
+    end = at + step * len(bodies)
+    head = before + _NO_TAG + behind
+    view = memoryview(p)
+    view[at : at + len(head)] = head
+    view[at + len(head) : end - 1] = (_END + head).join(bodies)
+    p[end - 1] = FRAME_END
+    tags = array("Q", range(tag, tag + len(bodies)))
+    if byteorder == "little":
+        tags.byteswap()
+    octets = tags.tobytes()
+    for k in range(8):
+        p[tag_at + k : end : step] = octets[k::8]

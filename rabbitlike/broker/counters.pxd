@@ -29,6 +29,6 @@ cdef class Timing:
     cdef readonly int64_t total_ms
 
     @cython.locals(at=int, bound_ms=int64_t)
-    cpdef object add(self, int64_t took_ms)
+    cpdef object add(self, int64_t took_ms, int64_t count=*)
     @cython.locals(at=int)
     cpdef object take_over(self, Timing other)

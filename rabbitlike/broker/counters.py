@@ -74,14 +74,18 @@ class Timing:
     def count(self) -> int:
         return sum(self.buckets())
 
-    def add(self, took_ms: int) -> None:
+    def add(self, took_ms: int, count: int = 1) -> None:
+        """So many took so long, each."""
+        if took_ms == 0:
+            self.at_once += count
+            return
         at = 0
         bound_ms = 1
         while took_ms >= bound_ms and at < 23:
             bound_ms += bound_ms
             at += 1
-        self._buckets[at] += 1
-        self.total_ms += took_ms
+        self._buckets[at] += count
+        self.total_ms += took_ms * count
 
     def take_over(self, other: "Timing") -> None:
         """Add all that another has counted."""

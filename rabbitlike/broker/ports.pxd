@@ -14,6 +14,8 @@ cdef class Subscriber:
 
     cpdef bint takes(self) except -1
     cpdef object deliver(self, Message message)
+    cpdef int64_t room(self, Message like) except -1
+    cpdef object deliver_run(self, list messages)
     cpdef object cancel(self)
 
 

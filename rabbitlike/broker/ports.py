@@ -46,6 +46,14 @@ class Subscriber:
         """Give it a message. Called only after `takes` said yes."""
         raise NotImplementedError
 
+    def room(self, like: Message) -> int:
+        """How many more like this one, which it has just been given, it can take right now, all at once."""
+        return 0
+
+    def deliver_run(self, messages: list[Message]) -> None:
+        """Give it several that are like the one before but for their bodies; no more than it has `room` for."""
+        raise NotImplementedError
+
     def cancel(self) -> None:
         """The queue is gone, or an operator wants it to go."""
         raise NotImplementedError

@@ -12,6 +12,7 @@ from pamqp import base, commands
 
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.held import Settled, decide
+from rabbitlike.broker.message import Message
 from rabbitlike.broker.pairs import make_pair
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.queues.queue import Queue
@@ -88,12 +89,8 @@ class Channel(Publisher):
             self.counters.ack += 1
             self.counters.active_at_ms = self.turn.now_ms
             self.totals.ack += 1
-            consumer = delivery.consumer
-            if consumer is not None:
-                consumer.pair.ack += 1
-            else:
-                self._count_ack(delivery)
-            self._release(delivery)
+            self._count_acks(delivery, 1)
+            self._release(delivery, 1)
             delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
         else:
             self._settle(self._take(delivery_tag, multiple), Settle.ACK)
@@ -134,41 +131,61 @@ class Channel(Publisher):
             self.counters.ack += len(deliveries)
             self.counters.active_at_ms = self.turn.now_ms
             self.totals.ack += len(deliveries)
-            for delivery in deliveries:
-                self._count_ack(delivery)
-                self._release(delivery)
-                delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
+            self._ack_all(deliveries)
         elif settle is Settle.REQUEUE:
             for delivery in deliveries:
-                self._release(delivery)
+                self._release(delivery, 1)
                 self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message)
         elif settle is Settle.RETURN:
             for delivery in deliveries:
-                self._release(delivery)
+                self._release(delivery, 1)
                 self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message, RETURNED)
         else:
             for delivery in deliveries:
-                self._release(delivery)
+                self._release(delivery, 1)
                 self._note_nack(delivery)
                 delivery.queue.reject(delivery.message)
 
-    def _count_ack(self, delivery: Delivery) -> None:
+    def _ack_all(self, deliveries: list[Delivery]) -> None:
+        """Those that went out together, as those of one ack mostly did, are counted and given back together."""
+        if not deliveries:
+            return
+        first = deliveries[0]
+        messages: list[Message] = []
+        for delivery in deliveries:
+            if (
+                delivery.delivered_at_ms != first.delivered_at_ms
+                or delivery.queue is not first.queue
+                or delivery.consumer is not first.consumer
+            ):
+                self._ack_run(first, messages)
+                first = delivery
+                messages = []
+            messages.append(delivery.message)
+        self._ack_run(first, messages)
+
+    def _ack_run(self, first: Delivery, messages: list[Message]) -> None:
+        self._count_acks(first, len(messages))
+        self._release(first, len(messages))
+        first.queue.ack_run(messages, first.delivered_at_ms)
+
+    def _count_acks(self, delivery: Delivery, count: int) -> None:
         consumer = delivery.consumer
         pair = self.pair_with(delivery.queue) if consumer is None else consumer.pair
-        pair.ack += 1
+        pair.ack += count
 
     def _note_nack(self, delivery: Delivery) -> None:
         if delivery.queue.trail is not None:
             delivery.queue.trail.nacked(delivery.message, delivery.delivered_at_ms, delivery.consumer)
 
-    def _release(self, delivery: Delivery) -> None:
-        """Give the consumer its credit back."""
+    def _release(self, delivery: Delivery, count: int) -> None:
+        """Give the consumer its credit back, for so many."""
         consumer = delivery.consumer
         if consumer is not None:
-            consumer.held -= 1
-            self.unacked.held -= 1
+            consumer.held -= count
+            self.unacked.held -= count
             if consumer.parked:
                 delivery.queue.wake(consumer)
             if self.unacked.limit != 0:
@@ -215,7 +232,7 @@ class Channel(Publisher):
             deliveries += [delivery for delivery, _ in self.transaction.settles]
             self.transaction = None
         for delivery in deliveries:
-            self._release(delivery)
+            self._release(delivery, 1)
             delivery.queue.requeue(delivery.message)
 
     # What is held too long, or settled by somebody else
@@ -242,7 +259,7 @@ class Channel(Publisher):
             self._lapsed = Lapsed()
         self.unacked.take(delivery.tag)
         self._lapsed.add(delivery.tag)
-        self._release(delivery)
+        self._release(delivery, 1)
 
     def settle_held(self, queue: Queue, position: int, how: Settle) -> Settled | None:
         """Settle a delivery in the client's stead; None: it is not here."""

@@ -22,7 +22,7 @@ cdef class Confirms:
     cdef int64_t _answered
     cdef object _runs
 
-    cpdef bint accept(self, int64_t batch) except -1
+    cpdef bint accept(self, int64_t batch, int64_t count=*) except -1
     cpdef bint refuse(self) except -1
     cpdef bint commit(self, int64_t batch) except -1
     @cython.locals(run=Run)

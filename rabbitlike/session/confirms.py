@@ -40,9 +40,9 @@ class Confirms:
         #: What waits behind `_settled`, in order.
         self._runs: deque[Run] = deque()
 
-    def accept(self, batch: int) -> bool:
-        """One more publish, safe once ``batch`` is committed. Is there an answer to send now?"""
-        self.published += 1
+    def accept(self, batch: int, count: int = 1) -> bool:
+        """So many more publishes, safe once ``batch`` is committed. Is there an answer to send now?"""
+        self.published += count
         if not self._runs and batch <= self.committed:
             self._settled = self.published
             return True

@@ -38,6 +38,10 @@ cdef class Consumer(Subscriber):
     cpdef bint takes(self) except -1
     @cython.locals(unacked=Unacked, properties=bytes, delivery=Delivery)
     cpdef object deliver(self, Message message)
+    @cython.locals(outlet=Outlet, each=int64_t, room=int64_t)
+    cpdef int64_t room(self, Message like) except -1
+    @cython.locals(unacked=Unacked, count=Py_ssize_t, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
+    cpdef object deliver_run(self, list messages)
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cdef object _watch(self, Delivery delivery)

@@ -144,6 +144,55 @@ class Consumer(Subscriber):
             if self._is_timed:
                 self._watch(delivery)
 
+    def room(self, like: Message) -> int:
+        outlet = self._outlet
+        if (
+            not outlet.open
+            or like.address is not self._last_address
+            or like.properties is not self._last_properties
+            or len(like.body) != self._last_size
+            or like.attempts != 0
+        ):
+            return 0
+        # As many as it takes to fill the way out, the last of them reaching beyond.
+        each = len(self._before) + len(self._behind) + self._last_size + 9
+        room = (outlet.limit - outlet.size + each - 1) // each
+        if not self.no_ack:
+            if self.prefetch_count != 0:
+                room = min(room, self.prefetch_count - self.held)
+            if self._unacked.limit != 0:
+                room = min(room, self._unacked.limit - self._unacked.held)
+        return room
+
+    def deliver_run(self, messages: list[Message]) -> None:
+        unacked = self._unacked
+        count = len(messages)
+        tag = unacked.last_tag + 1
+        unacked.last_tag += count
+        self._outlet.put_run(self._before, tag, self._behind, [message.body for message in messages])
+        self._outlet.mark()
+        self._counters.active_at_ms = self._turn.now_ms
+        if self.no_ack:
+            self.queue.counters.deliver_no_ack += count
+            self._counters.deliver_no_ack += count
+            self.pair.deliver_no_ack += count
+            self._totals.deliver_no_ack += count
+            return
+        self.queue.counters.deliver += count
+        self._counters.deliver += count
+        self.pair.deliver += count
+        self._totals.deliver += count
+        self.held += count
+        unacked.held += count
+        deliveries = []
+        for message in messages:
+            deliveries.append(make_delivery(tag, message, self.queue, self, self._turn.now_ms))
+            tag += 1
+        unacked.add_run(deliveries)
+        if self._is_timed:
+            for delivery in deliveries:
+                self._watch(delivery)
+
     def _watch(self, delivery: Delivery) -> None:
         if self._timeout is not None:
             self._timeout.watch(self._timeout_ms)

@@ -63,12 +63,17 @@ cdef class Publisher(Content):
     @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t,
                    copies=Py_ssize_t, inlet=Counters)
     cdef object on_publish(self, bytes body)
-    cdef object _count(self, Counters exchange, Py_ssize_t copies)
+    @cython.locals(target=Target, properties=Properties, queue=Queue, body=bytes, number=int64_t, count=Py_ssize_t,
+                   inlet=Counters)
+    cdef object on_publishes(self, list bodies)
+    @cython.locals(queue=Queue)
+    cdef bint _takes_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
+    cdef object _count(self, Counters exchange, Py_ssize_t count, Py_ssize_t copies)
     cpdef Counters pair_to(self, object exchange)
-    cdef object _count_pair(self, Counters pair, bint accepted)
+    cdef object _count_pair(self, Counters pair, Py_ssize_t count, bint accepted)
     cdef object _on_unroutable(self, Counters pair, bytes address, bytes properties, bytes body, bint mandatory)
     @cython.locals(is_due=bint)
-    cdef object _published(self, bint accepted, int64_t number)
+    cdef object _published(self, bint accepted, int64_t number, Py_ssize_t count)
     cdef object _note_confirm(self, bint accepted, int64_t number)
     cdef bint _needs_care(self) except -1
     cdef bint _may_delay(self, Target target) except -1

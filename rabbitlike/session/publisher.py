@@ -198,20 +198,56 @@ class Publisher(Content):
             if not queue.enqueue(message):
                 accepted = False
         copies = len(target.queues)
-        self.counters.publish += 1
-        self.counters.active_at_ms = self.turn.now_ms
-        self.totals.publish += 1
-        target.counters.publish_in += 1
-        target.counters.publish_out += copies
-        target.pair.publish += 1
-        if accepted and self.confirms is not None:
-            # Before the answer is out: by then nobody knows any more which of many exchanges it was for.
-            target.pair.confirm += 1
+        self._count(target.counters, 1, copies)
+        self._count_pair(target.pair, 1, accepted)
         for inlet in target.inlets:
             inlet.publish += 1
         if copies == 0:
             self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
-        self._published(accepted, number)
+        self._published(accepted, number, 1)
+
+    def on_publishes(self, bodies: list[bytes]) -> None:
+        target = self._target
+        if target is None or not self._takes_run(target, len(bodies), len(bodies) * len(bodies[0])):
+            for body in bodies:
+                self.on_publish(body)
+            return
+        properties = self.properties
+        number = 0
+        if properties.persistent and target.is_stored and self.journal is not None:
+            number = self.journal.number
+        for queue in target.queues:
+            queue.enqueue_run(
+                [
+                    make_message(
+                        self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
+                    )
+                    for body in bodies
+                ]
+            )
+        count = len(bodies)
+        self._count(target.counters, count, len(target.queues))
+        self._count_pair(target.pair, count, True)
+        for inlet in target.inlets:
+            inlet.publish += count
+        self._published(True, number, count)
+
+    def _takes_run(self, target: Target, count: int, body_bytes: int) -> bool:
+        """Will so many publishes, of so many octets in all, go their way with nothing to look at in any of them?"""
+        if (
+            count == 1
+            or self._is_watched
+            or not target.is_plain
+            or target.generation != self.turn.generation
+            or target.trail is not None
+            or self.transaction is not None
+            or not target.queues
+        ):
+            return False
+        for queue in target.queues:
+            if not queue.takes_run(count, body_bytes):
+                return False
+        return True
 
     def _needs_care(self) -> bool:
         """Do these properties carry anything that a publish is checked or changed by?"""
@@ -252,9 +288,9 @@ class Publisher(Content):
         raw = negated(properties)
         delays = self.vhost.delays
         delays.add(self.address, raw, body, properties.persistent, properties.priority, due_ms)
-        self._count(target.counters, 0)
-        self._count_pair(target.pair, True)
-        self._published(True, number)
+        self._count(target.counters, 1, 0)
+        self._count_pair(target.pair, 1, True)
+        self._published(True, number, 1)
 
     def _find_target(self) -> Target:
         """Look up exchange and queues for the address at hand, with every check that depends on it alone."""
@@ -347,7 +383,7 @@ class Publisher(Content):
             number = 0
             if stored and self.journal is not None:
                 number = self.journal.number
-            self._published(self.deposit(publication), number)
+            self._published(self.deposit(publication), number, 1)
 
     def _delay(self, target: Target, keys: list[str], given: Properties, body: bytes, expiration_ms: int) -> bool:
         """Publish later, if the headers say so. ``given`` still has its BCC, which is read again then."""
@@ -375,39 +411,40 @@ class Publisher(Content):
             self._trail = trail if self.confirms is not None else None
         accepted = publication.deposit(self.turn.now_ms)
         pair = self.pair_to(publication.source)
-        self._count_pair(pair, accepted)
+        self._count_pair(pair, 1, accepted)
         if publication.due_ms or publication.is_dropped:
-            self._count(publication.exchange, 0)
+            self._count(publication.exchange, 1, 0)
             return accepted
-        self._count(publication.exchange, len(publication.queues))
+        self._count(publication.exchange, 1, len(publication.queues))
         if not publication.queues:
             self._on_unroutable(
                 pair, publication.address, publication.properties, publication.body, publication.mandatory
             )
         return accepted
 
-    def _count(self, exchange: Counters, copies: int) -> None:
-        """A publish to this exchange has gone to so many queues."""
-        self.counters.publish += 1
+    def _count(self, exchange: Counters, count: int, copies: int) -> None:
+        """So many publishes to this exchange have each gone to so many queues."""
+        self.counters.publish += count
         self.counters.active_at_ms = self.turn.now_ms
-        self.totals.publish += 1
-        exchange.publish_in += 1
-        exchange.publish_out += copies
+        self.totals.publish += count
+        exchange.publish_in += count
+        exchange.publish_out += count * copies
 
-    def _count_pair(self, pair: Counters, accepted: bool) -> None:
-        pair.publish += 1
+    def _count_pair(self, pair: Counters, count: int, accepted: bool) -> None:
+        pair.publish += count
         if accepted and self.confirms is not None:
-            pair.confirm += 1
+            # Before the answer is out: by then nobody knows any more which of many exchanges it was for.
+            pair.confirm += count
 
     def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
         requester = target.reply
-        self._count(target.counters, 0 if requester is None else 1)
-        self._count_pair(target.pair, True)
+        self._count(target.counters, 1, 0 if requester is None else 1)
+        self._count_pair(target.pair, 1, True)
         if requester is None:
             self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
         else:
             requester.deliver(self.address, properties.raw, body)
-        self._published(True, 0)
+        self._published(True, 0, 1)
 
     # What the client hears of it
 
@@ -426,10 +463,10 @@ class Publisher(Content):
         self.outlet.put_return(self.number, NO_ROUTE, NO_ROUTE_TEXT, address, properties, body, self.outlet.payload_max)
         self.outlet.mark()
 
-    def _published(self, accepted: bool, number: int) -> None:
-        """``number`` is the commit that this publish is safe with; 0: it need not wait."""
+    def _published(self, accepted: bool, number: int, count: int) -> None:
+        """So many publishes are through. ``number`` is the commit that they are safe with; 0: they need not wait."""
         if self.confirms is not None:
-            is_due = self.confirms.accept(number) if accepted else self.confirms.refuse()
+            is_due = self.confirms.accept(number, count) if accepted else self.confirms.refuse()
             if self._trail is not None:
                 self._note_confirm(accepted, number)
             if not is_due:

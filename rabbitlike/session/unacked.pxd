@@ -33,6 +33,7 @@ cdef class Unacked:
     cdef public int64_t held
 
     cpdef object add(self, Delivery delivery)
+    cdef object add_run(self, list deliveries)
     @cython.locals(at=Py_ssize_t, delivery=Delivery)
     cpdef Delivery take(self, int64_t tag)
     @cython.locals(at=Py_ssize_t)

@@ -64,6 +64,10 @@ class Unacked:
         self._entries.append(delivery)
         self.count += 1
 
+    def add_run(self, deliveries: list[Delivery]) -> None:
+        self._entries += deliveries
+        self.count += len(deliveries)
+
     def take(self, tag: int) -> Delivery | None:
         """The delivery with this tag, now settled; None when it is not outstanding."""
         at = self._find(tag)

@@ -20,6 +20,7 @@ cdef class Consumers:
     cdef readonly list all
     cdef readonly Subscriber active
     cdef readonly Subscriber exclusive
+    cdef readonly bint is_alone
     cdef list _bands
     cdef Turn _turn
     cdef bint _is_stalled

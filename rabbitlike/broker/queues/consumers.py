@@ -37,6 +37,7 @@ class Consumers:
         "active",
         "all",
         "exclusive",
+        "is_alone",
         "single_active",
     )
 
@@ -48,6 +49,8 @@ class Consumers:
         self.active: Subscriber | None = None
         #: The only one there may be, because it asked for that.
         self.exclusive: Subscriber | None = None
+        #: Whose turn it was last has nobody to share with: it goes on until it can take no more.
+        self.is_alone = False
         self._bands: list[Band] = []
         self._turn = turn
         #: A message was ready and nobody could take it; since when that is so, or is not; and how long it was not so
@@ -134,6 +137,7 @@ class Consumers:
                 consumer = members[band.turn]
                 if consumer.takes():
                     band.turn += 1
+                    self.is_alone = len(members) == 1
                     return consumer
                 consumer.parked = True
                 del members[band.turn]

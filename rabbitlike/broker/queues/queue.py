@@ -27,7 +27,7 @@ from rabbitlike.broker.queues.log import Log, Page
 from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.ready import Ready
 from rabbitlike.broker.queues.waiting import Waiting
-from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
+from rabbitlike.broker.states import FAILED, GONE, LOGGED, MESSAGE_COST, READY, UNACKED
 from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.errors import access_refused
@@ -281,6 +281,28 @@ class Queue(Pumped):
             return True
         return self._enqueue_limited(message)
 
+    def takes_run(self, count: int, body_bytes: int) -> bool:
+        """Can it take so many messages at once, with nothing to judge, store or tell?"""
+        return (
+            self._simple
+            and self._log is None
+            and self.ready.memory_bytes + count * MESSAGE_COST + body_bytes <= self._window_bytes
+        )
+
+    def enqueue_run(self, messages: list[Message]) -> None:
+        """Take in several that differ in their bodies alone, which are of one size. Only after `takes_run` said yes."""
+        for message in messages:
+            message.position = self._next_position
+            self._next_position += 1
+        count = len(messages)
+        body_bytes = count * len(messages[0].body)
+        self.ready.push_run(messages, body_bytes)
+        self.counters.publish += count
+        if messages[0].persistent:
+            self.persistent_count += count
+            self.persistent_bytes += body_bytes
+        self.turn.touch(self)
+
     def _enqueue_limited(self, message: Message) -> bool:
         if self.duplicates is not None and self.duplicates.has(message.properties):
             return True
@@ -379,6 +401,39 @@ class Queue(Pumped):
             if self.trail is not None:
                 self.trail.delivered(message, consumer)
             consumer.deliver(message)
+            if self.consumers.is_alone and self.trail is None:
+                self._go_on(consumer, message)
+
+    def _go_on(self, consumer: Subscriber, message: Message) -> None:
+        """A consumer was given a message: give it those that follow and are like it, all at once."""
+        most = consumer.room(message) if self.ready.count else 0
+        if most <= 0:
+            return
+        run = self.ready.pop_like(message, most)
+        if not run:
+            return
+        published_at_ms = message.published_at_ms
+        since = 0  # how many of the run were published at that time
+        for message in run:
+            message.state = UNACKED
+            if message.published_at_ms != published_at_ms:
+                self.waiting.add(self.turn.now_ms - published_at_ms, since)
+                published_at_ms = message.published_at_ms
+                since = 0
+            since += 1
+        self.waiting.add(self.turn.now_ms - published_at_ms, since)
+        body_bytes = len(run) * len(message.body)
+        if consumer.no_ack:  # settled thereby
+            if message.persistent:
+                self.persistent_count -= len(run)
+                self.persistent_bytes -= body_bytes
+        else:
+            self.unacked_count += len(run)
+            self.unacked_bytes += body_bytes
+            if message.persistent:
+                self.unacked_persistent_count += len(run)
+                self.unacked_persistent_bytes += body_bytes
+        consumer.deliver_run(run)
 
     def take(self) -> Message | None:
         """The next message to go out, or None. It counts as unacked until it is settled or returned."""
@@ -465,6 +520,17 @@ class Queue(Pumped):
         if self.trail is not None:
             self.trail.acked(message, delivered_at_ms)
         _settle(self, message)
+
+    def ack_run(self, messages: list[Message], delivered_at_ms: int) -> None:
+        """The same for several that it was given at the same time."""
+        count = len(messages)
+        self.counters.ack += count
+        self.counters.active_at_ms = self.turn.now_ms
+        self.processing.add(self.turn.now_ms - delivered_at_ms, count)
+        for message in messages:
+            if self.trail is not None:
+                self.trail.acked(message, delivered_at_ms)
+            _settle(self, message)
 
     def settle(self, message: Message) -> None:
         """A message was handed out to somebody who need not ack it."""

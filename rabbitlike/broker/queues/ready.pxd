@@ -4,8 +4,8 @@ from libc.stdint cimport int64_t
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.queues.fairness cimport Shares
 
-cdef int GONE, PAGED, READY
-cdef int64_t SMALLEST_RING, KEPT_RING, MESSAGE_COST
+cdef int GONE, PAGED, READY, UNLOGGED
+cdef int64_t SMALLEST_RING, KEPT_RING, LONGEST_RUN, MESSAGE_COST
 
 
 @cython.final
@@ -16,12 +16,16 @@ cdef class Ring:
     cdef int64_t tail
 
     cdef inline object push(self, Message message)
+    @cython.locals(count=int64_t, at=int64_t, before_end=int64_t)
+    cdef object push_run(self, list messages)
     @cython.locals(message=Message)
     cdef int64_t last_position(self)
     @cython.locals(message=Message)
     cpdef Message first(self)
     @cython.locals(message=Message, at=int64_t)
     cpdef Message pop(self)
+    @cython.locals(message=Message, address=bytes, properties=bytes, size=Py_ssize_t, at=int64_t, found=list)
+    cdef list pop_like(self, Message like, int64_t most)
     cpdef list messages(self)
     @cython.locals(message=Message, low=int64_t, high=int64_t, middle=int64_t)
     cpdef list after(self, int64_t position, int64_t most)
@@ -74,6 +78,8 @@ cdef class Ready:
     cdef readonly int64_t paged_bytes
 
     cdef object push(self, Message message)
+    @cython.locals(message=Message, count=int64_t)
+    cdef object push_run(self, list messages, int64_t body_bytes)
     @cython.locals(level=Level)
     cdef object push_back(self, Message message)
     @cython.locals(message=Message)
@@ -82,6 +88,8 @@ cdef class Ready:
     cdef object served(self, Message message, int64_t at_ms)
     @cython.locals(level=Level)
     cdef object let_go(self, Message message)
+    @cython.locals(found=list, count=int64_t)
+    cdef list pop_like(self, Message like, int64_t most)
     cpdef object remove(self, Message message)
     cpdef list heads(self)
     @cython.locals(level=Level, message=Message)

@@ -17,11 +17,13 @@ from operator import attrgetter, itemgetter
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.fairness import Shares
 from rabbitlike.broker.queues.log import Page
-from rabbitlike.broker.states import GONE, MESSAGE_COST, PAGED, READY
+from rabbitlike.broker.states import GONE, MESSAGE_COST, PAGED, READY, UNLOGGED
 
 SMALLEST_RING = 16
 #: An empty ring larger than this goes back to the allocator.
 KEPT_RING = 65536
+#: So many are looked at together for being alike: more would cost more when they are not.
+LONGEST_RUN = 256
 
 
 class Ring:
@@ -40,6 +42,16 @@ class Ring:
             self._grow()
         self.slots[self.tail & self.mask] = message
         self.tail += 1
+
+    def push_run(self, messages: list[Message]) -> None:
+        count = len(messages)
+        while self.tail - self.head + count > self.mask + 1:
+            self._grow()
+        at = self.tail & self.mask
+        before_end = min(count, self.mask + 1 - at)
+        self.slots[at : at + before_end] = messages[:before_end]
+        self.slots[: count - before_end] = messages[before_end:]
+        self.tail += count
 
     def last_position(self) -> int:
         """Of the one that came last; 0 when there is none."""
@@ -73,6 +85,30 @@ class Ring:
             self.tail = 0
         return None
 
+    def pop_like(self, like: Message, most: int) -> list[Message]:
+        """Up to ``most`` messages that differ from this one in body, position and time alone, and wait for nothing."""
+        address = like.address
+        properties = like.properties
+        size = len(like.body)
+        found: list[Message] = []
+        at = self.head & self.mask
+        for message in self.slots[at : at + min(most, LONGEST_RUN, self.tail - self.head)]:
+            if (
+                message is None
+                or message.address is not address
+                or message.properties is not properties
+                or len(message.body) != size
+                or message.state != READY
+                or message.attempts != 0
+                or message.expires_at_ms != 0
+                or message.logged != UNLOGGED
+            ):
+                break
+            found.append(message)
+        self.slots[at : at + len(found)] = [None] * len(found)
+        self.head += len(found)
+        return found
+
     def messages(self) -> list[Message]:
         found = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
         return [message for message in found if message is not None and message.state != GONE]
@@ -98,7 +134,7 @@ class Ring:
 
     def _grow(self) -> None:
         messages = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
-        self.slots = messages + [None] * len(messages)
+        self.slots = messages + [None] * (2 * len(self.slots) - len(messages))
         self.mask = len(self.slots) - 1
         self.head = 0
         self.tail = len(messages)
@@ -258,6 +294,18 @@ class Ready:
         self.body_bytes += len(message.body)
         self.memory_bytes += MESSAGE_COST + len(message.body)
 
+    def push_run(self, messages: list[Message], body_bytes: int) -> None:
+        """Several new messages of one level, with so many octets of bodies."""
+        count = len(messages)
+        if messages[0].priority <= 0 and self._default_priority == 0 and not self._is_spilling:
+            self._bottom.ring.push_run(messages)
+        else:
+            for message in messages:
+                self._push_to_level(message)
+        self.count += count
+        self.body_bytes += body_bytes
+        self.memory_bytes += count * MESSAGE_COST + body_bytes
+
     def push_back(self, message: Message) -> None:
         """A message that was out, back to where it stood."""
         level = self._level(self.level_number(message.priority))
@@ -285,6 +333,17 @@ class Ready:
             self.body_bytes -= len(message.body)
             self.memory_bytes -= MESSAGE_COST + len(message.body)
         return message
+
+    def pop_like(self, like: Message, most: int) -> list[Message]:
+        """Those next in line that are like the one popped last but for their bodies, up to so many; often none."""
+        if self._others is not None or self._is_spilling or self._bottom.returned:
+            return []
+        found = self._bottom.ring.pop_like(like, most)
+        count = len(found)
+        self.count -= count
+        self.body_bytes -= count * len(like.body)
+        self.memory_bytes -= count * (MESSAGE_COST + len(like.body))
+        return found
 
     def remove(self, message: Message) -> None:
         """Take a message out of the middle of the line."""

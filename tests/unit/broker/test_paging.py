@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from pamqp import commands
 
+from tests.support import frames
 from tests.support.crash_pair import DurablePair, SimulatedDisk, SimulatedStore
 
 
@@ -86,6 +87,23 @@ def test_one_level_leaves_memory_while_another_comes_and_goes(disk: SimulatedDis
     assert queue.message_count == 500
     assert queue.ready.memory_bytes < 1.2 * 65_536
     assert len(ch.drain("q")) == 500
+    assert queue.ready.memory_bytes == 0
+
+
+def test_a_run_that_finds_no_room_in_memory_leaves_it(disk: SimulatedDisk) -> None:
+    """Many publishes of one read, of a queue that nothing was stored of before."""
+    pair = disk.boot(queue_window=65_536)
+    ch = pair.connect().channel()
+    ch.declare("q")
+    queue = pair.broker.vhosts["/"].queues["q"]
+    head = frames.encode_method(commands.Basic.Publish(routing_key="q"), 1) + frames.header_frame(1, 1000, b"\x00\x00")
+    bodies = [b"%1000d" % number for number in range(300)]
+    for at in range(0, 300, 100):
+        ch.feed(b"".join(head + frames.body_frame(1, body) for body in bodies[at : at + 100]))
+        commit(pair)
+    assert queue.ready.is_spilling
+    assert queue.ready.memory_bytes < 1.2 * 65_536
+    assert ch.drain("q") == bodies
     assert queue.ready.memory_bytes == 0
 
 
