@@ -38,6 +38,7 @@ HOT = (
     "rabbitlike.protocol.content",
     "rabbitlike.protocol.properties",
     "rabbitlike.storage.encodings",
+    "rabbitlike.storage.thrift",
     "rabbitlike.broker.counters",
     "rabbitlike.broker.message",
     "rabbitlike.broker.ports",

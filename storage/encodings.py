@@ -1,10 +1,11 @@
 """How Parquet packs columns: which rows have a value, words by their numbers, whole numbers by what they grow.
 
-Loops over rows, and nothing else: `storage/parquet.py` knows what they are for. A caller gives arrays that are long
-enough for all rows; `present` is filled with the values of those that have one, `levels` (all zero before) with a bit
-for each of those rows.
+Loops over rows, and nothing else: `storage/parquet.py` knows what they are for. They touch no object, so that others
+may run Python meanwhile. A caller gives arrays that are long enough for all rows; `present` is filled with the values
+of those that have one, `levels` (all zero before) with a bit for each of those rows.
 """
 
+from rabbitlike.storage import native
 from rabbitlike.storage.columns import CELLS
 
 #: Differences that share a smallest one, and those of them that share a width.
@@ -25,6 +26,89 @@ def split(
     sixth: memoryview,
 ) -> int:
     """The numbers of all rows, each kind by itself; a bit for each kind of which not all are the same."""
+    lock = native.let_go()
+    differ = _split(cells, count, first, second, third, fourth, fifth, sixth)
+    native.take_back(lock)
+    return differ
+
+
+def words(codes: memoryview, count: int, table: memoryview, width: int, out: bytearray, levels: bytearray) -> int:
+    """Numbers of words as `table` has them, -1 for none, in so many bits each, filled up to a whole group of eight;
+    how many rows have one."""
+    lock = native.let_go()
+    found = _words(codes, count, table, width, out, levels)
+    native.take_back(lock)
+    return found
+
+
+def take(
+    values: memoryview,
+    codes: memoryview,
+    count: int,
+    marks: memoryview,
+    scale: int,
+    present: memoryview,
+    levels: bytearray,
+) -> int:
+    """Numbers from zero on, each times `scale`, of rows whose code is marked; how many there are."""
+    lock = native.let_go()
+    found = _take(values, codes, count, marks, scale, present, levels)
+    native.take_back(lock)
+    return found
+
+
+def grow(values: memoryview, count: int, out: bytearray) -> int:
+    """At least one number, each as its difference to the one before (DELTA_BINARY_PACKED); how many octets that are."""
+    lock = native.let_go()
+    end = _grow(values, count, out)
+    native.take_back(lock)
+    return end
+
+
+def texts(ends: memoryview, octets: bytearray, out: bytearray, levels: bytearray) -> int:
+    """Texts that are not empty, each with its length before it; how many octets that are."""
+    lock = native.let_go()
+    end = _texts(ends, len(ends), octets, out, levels)
+    native.take_back(lock)
+    return end
+
+
+def widen(numbers: memoryview, count: int, out: memoryview) -> None:
+    """The same numbers, in more octets each."""
+    for at in range(count):
+        out[at] = numbers[at]
+
+
+def spread(starts: memoryview, values: memoryview, scale: int, count: int, out: memoryview) -> None:
+    """Each value, times `scale`, from the row on that is its start."""
+    runs = len(starts)
+    for run in range(runs):
+        value = values[run] * scale
+        for at in range(starts[run], starts[run + 1] if run + 1 < runs else count):
+            out[at] = value
+
+
+def count_up(first: int, count: int, out: bytearray) -> int:
+    """So many numbers from `first` on, as `grow` would put them."""
+    end = _put_head(out, count, first)
+    at = 1
+    while at < count:
+        end = _put_varint(out, end, _zigzag(1))
+        end = _put_none(out, end)
+        at += _BLOCK
+    return end
+
+
+def _split(
+    cells: memoryview,
+    count: int,
+    first: memoryview,
+    second: memoryview,
+    third: memoryview,
+    fourth: memoryview,
+    fifth: memoryview,
+    sixth: memoryview,
+) -> int:
     place = 0
     differ = 0
     a = cells[0]
@@ -62,25 +146,38 @@ def split(
     return differ
 
 
-def look_up(codes: memoryview, count: int, table: memoryview, present: memoryview, levels: bytearray) -> int:
-    """Numbers of words as `table` has them, -1 for none; how many rows have one."""
+def _words(codes: memoryview, count: int, table: memoryview, width: int, out: bytearray, levels: bytearray) -> int:
     found = 0
     octet = 0
+    waiting = 0
+    bits = 0
+    end = 0
     for at in range(count):
         number = table[codes[at]]
         if number >= 0:
-            present[found] = number
             found += 1
             octet |= 1 << (at & 7)
+            waiting |= number << bits
+            bits += width
+            if bits >= 32:
+                native.put_u32(out, end, waiting)
+                waiting >>= 32
+                bits -= 32
+                end += 4
         if at & 7 == 7:
             levels[at >> 3] = octet
             octet = 0
     if octet:
         levels[count >> 3] = octet
+    full = (found + 7 >> 3) * width
+    while end < full:
+        out[end] = waiting & 255
+        waiting >>= 8
+        end += 1
     return found
 
 
-def take(
+def _take(
     values: memoryview,
     codes: memoryview,
     count: int,
@@ -89,7 +186,6 @@ def take(
     present: memoryview,
     levels: bytearray,
 ) -> int:
-    """Numbers from zero on, each times `scale`, of rows whose code is marked; how many there are."""
     found = 0
     octet = 0
     for at in range(count):
@@ -105,105 +201,69 @@ def take(
     return found
 
 
-def texts(ends: memoryview, octets: bytearray, out: bytearray, levels: bytearray) -> int:
-    """Texts that are not empty, each with its length before it; how many octets that are."""
-    end = 0
-    start = 0
-    for at in range(len(ends)):
-        size = ends[at] - start
-        if size == 0:
-            continue
-        levels[at >> 3] |= 1 << (at & 7)
-        out[end] = size & 255
-        out[end + 1] = size >> 8 & 255
-        out[end + 2] = size >> 16 & 255
-        out[end + 3] = size >> 24 & 255
-        end += 4
-        for place in range(start, start + size):
-            out[end] = octets[place]
-            end += 1
-        start += size
-    return end
-
-
-def pack(values: memoryview, start: int, stop: int, width: int, out: bytearray, end: int) -> int:
-    """Each of these in so many bits, the lowest first, up to a whole octet; where that ends."""
-    octet = 0
-    bits = 0
-    for at in range(start, stop):
-        rest = values[at]
-        left = width
-        while left > 0:
-            # In halves, since eight octets and the bits before them are more than a machine's word holds.
-            octet |= (rest & _LOW) << bits
-            bits += left if left < 32 else 32
-            rest >>= 32
-            left -= 32
-            while bits >= 8:
-                out[end] = octet & 255
-                octet >>= 8
-                bits -= 8
-                end += 1
-    if bits > 0:
-        out[end] = octet & 255
-        end += 1
-    return end
-
-
-def grow(values: memoryview, count: int, out: bytearray, end: int) -> int:
-    """At least one number, each as its difference to the one before (DELTA_BINARY_PACKED). `values` is used up, and
-    has room for a block more than `count`. Where it ends."""
-    last = values[0]
-    end = _put_head(out, end, count, last)
+def _grow(values: memoryview, count: int, out: bytearray) -> int:
+    end = _put_head(out, count, values[0])
     stop = 1
     while stop < count:
         start = stop
         stop = start + _BLOCK if start + _BLOCK < count else count
-        least = values[start] - last
+        least = values[start] - values[start - 1]
         most = least
         for at in range(start, stop):
-            difference = values[at] - last
-            last = values[at]
-            values[at] = difference
+            difference = values[at] - values[at - 1]
             if difference < least:
                 least = difference
             if difference > most:
                 most = difference
         end = _put_varint(out, end, _zigzag(least))
-        if most > least:
-            for at in range(start, stop):
-                values[at] -= least
-            end = _put_block(values, start, stop, out, end)
-        else:
-            end = _put_none(out, end)
+        end = _put_none(out, end) if most == least else _put_block(values, start, stop, least, out, end)
     return end
 
 
-def widen(numbers: memoryview, count: int, out: memoryview) -> None:
-    """The same numbers, in more octets each."""
-    for at in range(count):
-        out[at] = numbers[at]
-
-
-def _put_block(values: memoryview, start: int, stop: int, out: bytearray, end: int) -> int:
-    """The widths of a block's parts, and these, filled up with zeros."""
+def _put_block(values: memoryview, start: int, stop: int, least: int, out: bytearray, end: int) -> int:
+    """The widths of a block's parts, and these: what each difference is above the least."""
     widths = end
     end = _put_none(out, end)
-    for at in range(stop, start + _BLOCK):
-        values[at] = 0
     for part in range(_PARTS):
         first = start + part * _PART
         if first >= stop:
             break
+        last = first + _PART if first + _PART < stop else stop
         seen = 0
-        for at in range(first, first + _PART):
-            seen |= values[at]
+        for at in range(first, last):
+            seen |= values[at] - values[at - 1] - least
         width = 0
         while seen > 0:
             seen >>= 1
             width += 1
         out[widths + part] = width
-        end = pack(values, first, first + _PART, width, out, end)
+        end = _put_part(values, first, last, least, width, out, end)
+    return end
+
+
+def _put_part(values: memoryview, first: int, last: int, least: int, width: int, out: bytearray, end: int) -> int:
+    """Each in so many bits, the lowest first; whatever is missing is zero."""
+    full = end + _PARTS * width
+    waiting = 0
+    bits = 0
+    for at in range(first, last):
+        rest = values[at] - values[at - 1] - least
+        left = width
+        while left > 0:
+            # In halves, since eight octets and the bits before them are more than a machine's word holds.
+            waiting |= (rest & _LOW) << bits
+            bits += left if left < 32 else 32
+            rest >>= 32
+            left -= 32
+            if bits >= 32:
+                native.put_u32(out, end, waiting)
+                waiting >>= 32
+                bits -= 32
+                end += 4
+    while end < full:
+        out[end] = waiting & 255
+        waiting >>= 8
+        end += 1
     return end
 
 
@@ -214,19 +274,23 @@ def _put_none(out: bytearray, end: int) -> int:
     return end + _PARTS
 
 
-def count_up(first: int, count: int, out: bytearray) -> int:
-    """So many numbers from `first` on, as `grow` would put them."""
-    end = _put_head(out, 0, count, first)
-    at = 1
-    while at < count:
-        end = _put_varint(out, end, _zigzag(1))
-        end = _put_none(out, end)
-        at += _BLOCK
+def _texts(ends: memoryview, count: int, octets: bytearray, out: bytearray, levels: bytearray) -> int:
+    end = 0
+    start = 0
+    for at in range(count):
+        size = ends[at] - start
+        if size == 0:
+            continue
+        levels[at >> 3] |= 1 << (at & 7)
+        native.put_u32(out, end, size)
+        native.copy(out, end + 4, octets, start, size)
+        end += 4 + size
+        start += size
     return end
 
 
-def _put_head(out: bytearray, end: int, count: int, first: int) -> int:
-    end = _put_varint(out, end, _BLOCK)
+def _put_head(out: bytearray, count: int, first: int) -> int:
+    end = _put_varint(out, 0, _BLOCK)
     end = _put_varint(out, end, _PARTS)
     end = _put_varint(out, end, count)
     return _put_varint(out, end, _zigzag(first))

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -31,8 +32,6 @@ FOLDER: Final = "events"
 UNFINISHED: Final = ".tmp-"
 #: Lots of rows that may wait to be written.
 WAITING: Final = 4
-#: Files that are written before the old ones are looked for again.
-FORGET_EVERY: Final = 16
 
 #: Makes the columns, on the thread that writes them.
 Make = Callable[[], Mapping[str, Column]]
@@ -70,9 +69,9 @@ class EventFiles:
         self._waiting: Queue[Lot | None] = Queue(WAITING)
         self._thread: Thread | None = None
         self._parquet: Parquet | None = None
-        #: Files written, and the last of them.
-        self.written = 0
-        self.last: Path | None = None
+        #: Whole files, the oldest first, and how large each is; looking for them is for the start alone.
+        self._kept: deque[tuple[Path, int]] | None = None
+        self._bytes = 0
 
     def submit(self, lot: Lot) -> bool:
         """Write these soon. False: too much waits already."""
@@ -98,8 +97,7 @@ class EventFiles:
         while (lot := self._waiting.get()) is not None:
             try:
                 self.write(lot)
-                if self.written % FORGET_EVERY == 1:  # it looks at all files there are
-                    self.forget(lot.at_ms)
+                self.forget(lot.at_ms)
             except Exception:  # a full disk, most likely: the broker goes on without its log
                 log.exception("events could not be written")
             finally:
@@ -123,31 +121,39 @@ class EventFiles:
                 file.writelines(self._parquet.file(columns, _count(columns)))
         _make_durable(unfinished)
         finished = folder / name
+        kept, size = self._known(), unfinished.stat().st_size
         # The folder is not made durable: a power cut may take the last files, whole, and queues need not wait for them.
         unfinished.rename(finished)
-        self.written += 1
-        self.last = finished
+        kept.append((finished, size))
+        self._bytes += size
         return finished
 
     def forget(self, now_ms: int) -> None:
-        """Delete what is too old, and of the rest the oldest files that are too much."""
+        """Delete what is too old, and of the rest the oldest files that are too much; the last one stays."""
         oldest = (
             f"{datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(seconds=self._max_age_s):date=%Y-%m-%d/hour=%H}"
         )
-        total = 0
-        for path in sorted(self.files(), reverse=True):
-            total += path.stat().st_size
-            if path.parent.relative_to(self.folder).as_posix() < oldest or (
-                total > self._max_bytes and path != self.last
-            ):
-                path.unlink(missing_ok=True)
-                for folder in (path.parent, path.parent.parent):
-                    with suppress(OSError):  # not empty
-                        folder.rmdir()
+        kept = self._known()
+        while len(kept) > 1:
+            path, size = kept[0]
+            if path.parent.relative_to(self.folder).as_posix() >= oldest and self._bytes <= self._max_bytes:
+                break
+            kept.popleft()
+            self._bytes -= size
+            path.unlink(missing_ok=True)
+            for folder in (path.parent, path.parent.parent):
+                with suppress(OSError):  # not empty
+                    folder.rmdir()
 
     def files(self) -> Iterator[Path]:
         """All whole files."""
         return self.folder.glob("date=*/hour=*/ev-*")
+
+    def _known(self) -> deque[tuple[Path, int]]:
+        if self._kept is None:
+            self._kept = deque((path, path.stat().st_size) for path in sorted(self.files()))
+            self._bytes = sum(size for _, size in self._kept)
+        return self._kept
 
     def _tidy(self) -> None:
         """What a crash left half written."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from rabbitlike.storage import encodings
 from rabbitlike.storage.columns import Codes, Column, Packed, Some, Texts, Times
+from rabbitlike.storage.thrift import Long, Octets, struct, varint
 
 MAGIC: Final = b"PAR1"
 Schema = Sequence[tuple[str, str, bool]]
@@ -52,6 +53,8 @@ class Parquet:
 
     def __init__(self, schema: Schema, compress: Compress) -> None:
         self._schema = schema
+        fields = [_field(*field) for field in schema]
+        self._fields = [struct((4, Octets(b"schema")), (5, len(fields))), *fields]
         #: Makes zstd of what it is given.
         self._compress = compress
         self._encoder = _Encoder(0)
@@ -67,14 +70,13 @@ class Parquet:
             pieces += written
             chunks.append(chunk)
             at += sum(map(len, written))
-        fields = [_field(*field) for field in self._schema]
-        footer = _struct(
+        footer = struct(
             (1, 2),
-            (2, [_struct((4, Octets(b"schema")), (5, len(fields))), *fields]),
+            (2, self._fields),
             (3, Long(count)),
-            (4, [_struct((1, chunks), (2, Long(at - len(MAGIC))), (3, Long(count)))]),
+            (4, [struct((1, chunks), (2, Long(at - len(MAGIC))), (3, Long(count)))]),
             (6, Octets(b"rabbitlike")),
-            (7, [_struct((1, _struct()))] * len(fields)),  # the order of bounds is that of the type
+            (7, [struct((1, struct()))] * len(chunks)),  # the order of bounds is that of the type
         )
         return [*pieces, footer, pack_struct("<I", len(footer)), MAGIC]
 
@@ -85,14 +87,14 @@ class Parquet:
         written: list[bytes] = []
         if page.words:
             squeezed = squeeze(page.dictionary)
-            head = _struct((1, page.words), (2, PLAIN))
+            head = struct((1, page.words), (2, PLAIN))
             written += [_page_header(DICTIONARY_PAGE, page.dictionary, squeezed, 7, head), squeezed]
         data_at = at + sum(map(len, written))
         squeezed = squeeze(page.octets)
-        head = _struct((1, count), (2, page.encoding), (3, RLE), (4, RLE))
+        head = struct((1, count), (2, page.encoding), (3, RLE), (4, RLE))
         written += [_page_header(DATA_PAGE, page.octets, squeezed, 5, head), squeezed]
         heads = sum(map(len, written[::2]))
-        about = _struct(
+        about = struct(
             (1, KINDS[kind][0]),
             (2, [PLAIN, RLE, page.encoding]),
             (3, [Octets(name.encode())]),
@@ -102,9 +104,9 @@ class Parquet:
             (7, Long(heads + sum(map(len, written[1::2])))),
             (9, Long(data_at)),
             (11, Long(at) if page.words else None),
-            (12, None if page.bounds is None else _struct((5, Octets(page.bounds[1])), (6, Octets(page.bounds[0])))),
+            (12, None if page.bounds is None else struct((5, Octets(page.bounds[1])), (6, Octets(page.bounds[0])))),
         )
-        return written, _struct((2, Long(at)), (3, about))
+        return written, struct((2, Long(at)), (3, about))
 
 
 class _Encoder:
@@ -113,9 +115,8 @@ class _Encoder:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._count = capacity
-        # A block more than there are rows: the last one may be filled up.
-        whole = [memoryview(array("q", bytes(8 * (capacity + 128)))) for _ in range(3)]
-        halves = [memoryview(array("i", bytes(4 * capacity))) for _ in range(4)] if capacity else []
+        whole = [memoryview(array("q", bytes(8 * capacity))) for _ in range(3)]
+        halves = [memoryview(array("i", bytes(4 * capacity))) for _ in range(4)]
         self._present = whole[2]
         #: The numbers of all rows, by their field in `Packed`, and a bit for each field that is not always the same.
         self._fields = [whole[0], whole[1], *halves]
@@ -169,16 +170,14 @@ class _Encoder:
                 return Page(levels, PLAIN)
             return Page(levels + _only(only, len(numbers), self._count), DICTIONARY, len(numbers), dictionary)
         bits = self._bits()
-        present = encodings.look_up(codes, self._count, memoryview(table), self._present, bits)
+        width = _width(len(numbers))
+        present = encodings.words(codes, self._count, memoryview(table), width, self._out, bits)
         levels = self._levels(bits, present) if nullable else b""
         if present == 0:
             return Page(levels, PLAIN)
-        width = _width(len(numbers))
         groups = -(-present // 8)
-        end = encodings.pack(self._present, 0, present, width, self._out, 0)
-        packed = bytes(self._out[:end]).ljust(groups * width, b"\0")
-        head = bytes((width,)) + _varint(groups << 1 | 1)
-        return Page(levels + head + packed, DICTIONARY, len(numbers), dictionary)
+        head = bytes((width,)) + varint(groups << 1 | 1)
+        return Page(levels + head + self._written(groups * width), DICTIONARY, len(numbers), dictionary)
 
     def _truths(self, column: Codes) -> Page:
         """A bit for each row."""
@@ -186,14 +185,14 @@ class _Encoder:
         bits = self._bits()
         if column.codes is None or len(set(table)) == 1:
             return Page(bytes(bits) if table[0] < 0 else b"\xff" * len(bits), PLAIN)
-        encodings.look_up(self._numbers(column.codes)[0], self._count, memoryview(table), self._present, bits)
+        encodings.words(self._numbers(column.codes)[0], self._count, memoryview(table), 0, self._out, bits)
         return Page(bytes(bits), PLAIN)
 
     # Numbers
 
     def _range(self, values: range) -> Page:
         end = encodings.count_up(values[0], self._count, self._out)
-        return Page(bytes(self._out[:end]), DELTA, bounds=(_long(values[0]), _long(values[-1])))
+        return Page(self._written(end), DELTA, bounds=(_long(values[0]), _long(values[-1])))
 
     def _whole(self, packed: Packed, layout: str) -> Page:
         numbers, same = self._numbers(packed)
@@ -201,19 +200,14 @@ class _Encoder:
             return Page(_only(0, 1, self._count), DICTIONARY, 1, pack_struct(layout, numbers[0]))
         if numbers.itemsize == 4:
             encodings.widen(numbers, self._count, self._present)
-        else:
-            self._present[: self._count] = numbers[: self._count]
-        end = encodings.grow(self._present, self._count, self._out, 0)
-        return Page(bytes(self._out[:end]), DELTA)
+            numbers = self._present
+        return Page(self._written(encodings.grow(numbers, self._count, self._out)), DELTA)
 
     def _times(self, column: Times) -> Page:
-        numbers = array("q")
-        for start, end, value in zip(column.starts, [*column.starts[1:], self._count], column.values, strict=True):
-            numbers += array("q", (value * column.scale,)) * (end - start)
-        bounds = (_long(numbers[0]), _long(numbers[-1]))
-        numbers += array("q", bytes(8 * 128))
-        end = encodings.grow(memoryview(numbers), self._count, self._out, 0)
-        return Page(bytes(self._out[:end]), DELTA, bounds=bounds)
+        starts, values = (memoryview(array("q", each)) for each in (column.starts, column.values))
+        encodings.spread(starts, values, column.scale, self._count, self._present)
+        bounds = (_long(self._present[0]), _long(self._present[self._count - 1]))
+        return Page(self._written(encodings.grow(self._present, self._count, self._out)), DELTA, bounds=bounds)
 
     def _some(self, column: Some) -> Page:
         if not any(column.marks):
@@ -225,8 +219,7 @@ class _Encoder:
         levels = self._levels(bits, present)
         if present == 0:
             return Page(levels, PLAIN)
-        end = encodings.grow(self._present, present, self._out, 0)
-        return Page(levels + bytes(self._out[:end]), DELTA)
+        return Page(levels + self._written(encodings.grow(self._present, present, self._out)), DELTA)
 
     # Texts
 
@@ -239,7 +232,10 @@ class _Encoder:
         bits = self._bits()
         out = bytearray(len(octets) + 4 * self._count)
         end = encodings.texts(ends, octets, out, bits)
-        return Page(self._level_run(bits) + bytes(out[:end]), PLAIN)
+        return Page(self._level_run(bits) + memoryview(out)[:end], PLAIN)
+
+    def _written(self, end: int) -> bytes:
+        return bytes(memoryview(self._out)[:end])
 
     # Which rows have a value
 
@@ -250,11 +246,11 @@ class _Encoder:
         return self._same_levels(present > 0) if present in (0, self._count) else self._level_run(bits)
 
     def _level_run(self, bits: bytearray) -> bytes:
-        run = _varint(len(bits) << 1 | 1) + bits
+        run = varint(len(bits) << 1 | 1) + bits
         return pack_struct("<I", len(run)) + run
 
     def _same_levels(self, has: bool) -> bytes:
-        run = _varint(self._count << 1) + bytes((has,))
+        run = varint(self._count << 1) + bytes((has,))
         return pack_struct("<I", len(run)) + run
 
 
@@ -282,65 +278,17 @@ def _long(number: int) -> bytes:
 def _only(number: int, words: int, count: int) -> bytes:
     """The same word in all rows; those without a value are not asked."""
     width = _width(words)
-    return bytes((width,)) + _varint(count << 1) + number.to_bytes(-(-width // 8), "little")
+    return bytes((width,)) + varint(count << 1) + number.to_bytes(-(-width // 8), "little")
 
 
 def _width(words: int) -> int:
     return max(words - 1, 1).bit_length()
 
 
-# Thrift's compact protocol, as much of it as there is in a file
-
-
-class Long(int):
-    """A number of eight octets."""
-
-
-class Octets(bytes):
-    """A text; bytes are a struct."""
-
-
-Value = int | bytes | Sequence[int] | Sequence[bytes] | None
-
-
-def _struct(*fields: tuple[int, Value]) -> bytes:
-    """Fields in the order of their numbers; None is left out."""
-    out, last = bytearray(), 0
-    for number, value in fields:
-        if value is not None:
-            kind, octets = _value(value)
-            out.append((number - last) << 4 | kind)
-            out += octets
-            last = number
-    return bytes(out) + b"\0"
-
-
-def _value(value: int | bytes | Sequence[int] | Sequence[bytes]) -> tuple[int, bytes]:
-    if isinstance(value, int):
-        return 6 if isinstance(value, Long) else 5, _varint(value << 1)
-    if isinstance(value, Octets):
-        return 8, _varint(len(value)) + value
-    if isinstance(value, bytes):
-        return 12, value
-    items = [_value(item) for item in value]
-    size = len(items)
-    head = bytes((size << 4 | items[0][0],)) if size < 15 else bytes((0xF0 | items[0][0],)) + _varint(size)
-    return 9, head + b"".join([octets for _, octets in items])
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _field(name: str, kind: str, nullable: bool) -> bytes:
     physical, meaning = KINDS[kind]
-    return _struct((1, physical), (3, int(nullable)), (4, Octets(name.encode())), (6, meaning))
+    return struct((1, physical), (3, int(nullable)), (4, Octets(name.encode())), (6, meaning))
 
 
 def _page_header(kind: int, octets: bytes, squeezed: bytes, number: int, head: bytes) -> bytes:
-    return _struct((1, kind), (2, len(octets)), (3, len(squeezed)), (number, head))
+    return struct((1, kind), (2, len(octets)), (3, len(squeezed)), (number, head))

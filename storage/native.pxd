@@ -1,0 +1,22 @@
+# What loops over rows leave to the machine, as inline C. The pure twin is native.py: the two must do the same.
+
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+
+
+cdef extern from "Python.h":
+    void* let_go "PyEval_SaveThread"()
+    void take_back "PyEval_RestoreThread"(void* lock)
+
+
+cdef inline void put_u32(unsigned char[::1] out, Py_ssize_t at, uint64_t value) noexcept nogil:
+    out[at] = value & 0xFF
+    out[at + 1] = (value >> 8) & 0xFF
+    out[at + 2] = (value >> 16) & 0xFF
+    out[at + 3] = (value >> 24) & 0xFF
+
+
+cdef inline void copy(
+    unsigned char[::1] out, Py_ssize_t at, unsigned char[::1] octets, Py_ssize_t start, Py_ssize_t size
+) noexcept nogil:
+    memcpy(&out[at], &octets[start], size)
