@@ -1,11 +1,12 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.properties cimport message_id_of
 
 cdef int64_t HOUR_MS
-cdef int RECENT, CONFIRM, REFUSED, REMEMBERED, CELLS
+cdef int RECENT, CONFIRM, DELIVER, ENQUEUE, PUBLISH, REFUSED, REMEMBERED, CELLS
 cdef int64_t MOST_ATTEMPTS
 
 
@@ -42,12 +43,15 @@ cdef class Place:
 
 
 @cython.final
+@cython.freelist(1024)
 cdef class Unconfirmed:
-    cdef readonly int64_t number
-    cdef list places
-    cdef list addresses
-    cdef list properties
-    cdef list sizes
+    cdef int64_t number
+    cdef Place place
+    cdef bytes address
+    cdef bytes properties
+    cdef int64_t priority
+    cdef Py_ssize_t size
+    cdef Py_ssize_t count
 
 
 @cython.final
@@ -78,15 +82,27 @@ cdef class Events:
         self, int event, Place place, bytes address, bytes properties, int64_t position, int64_t priority,
         Py_ssize_t size, int64_t attempts, str tag, int64_t took_ms, int64_t reason
     )
+    @cython.locals(message=Message, like=Message)
+    cdef object add_run(self, int event, Place place, list messages, str tag, int64_t took_ms, int64_t reason)
+    @cython.locals(message=Message, back=int, is_like=bint, size=Py_ssize_t)
+    cdef object add_entries(self, Place vhost, Place queue, list messages)
+    cdef object _add_message(self, int event, Place place, Message message, str tag, int64_t took_ms, int64_t reason)
+    @cython.locals(rows=Rows, cell=Py_ssize_t, like=Py_ssize_t)
+    cdef bint _repeat(self, int back, int64_t position, int64_t took_ms) except -1
     cdef object _find_step(self, Rows rows, int64_t key, Py_ssize_t slot)
-    @cython.locals(group=Unconfirmed)
+    @cython.locals(last=Unconfirmed)
     cpdef object confirm(
         self, Place place, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number,
-        bint accepted
+        bint accepted, Py_ssize_t count
     )
+    @cython.locals(alike=Unconfirmed)
+    cpdef object committed(self, int64_t number)
     @cython.locals(rows=Rows, slot=Py_ssize_t)
     cdef Rows _begin(self)
     cdef object _find_address(self, Rows rows, bytes address)
     cdef object _find_tag(self, Rows rows, str tag)
-    @cython.locals(at=Py_ssize_t, size=int64_t)
-    cdef object _confirm_all(self, Unconfirmed group, int reason)
+    cdef object _confirm_all(self, Unconfirmed alike, int reason)
+    @cython.locals(at=Py_ssize_t)
+    cdef object _add_confirms(
+        self, Place place, bytes address, bytes properties, int64_t priority, Py_ssize_t size, int reason, Py_ssize_t count
+    )

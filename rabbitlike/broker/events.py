@@ -9,7 +9,8 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 
-from rabbitlike.broker.event_columns import CONFIRM, MOST_ATTEMPTS, REFUSED
+from rabbitlike.broker.event_columns import CONFIRM, DELIVER, ENQUEUE, MOST_ATTEMPTS, PUBLISH, REFUSED
+from rabbitlike.broker.message import Message
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol.properties import message_id_of
@@ -119,17 +120,17 @@ class Place:
 
 
 class Unconfirmed:
-    """Publishes that wait for one commit, in their order."""
+    """Publishes that wait for one commit: so many that followed each other and are alike."""
 
-    __slots__ = ("addresses", "number", "places", "properties", "sizes")
+    __slots__ = ("address", "count", "number", "place", "priority", "properties", "size")
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.places: list[Place] = []
-        self.addresses: list[bytes] = []
-        self.properties: list[bytes] = []
-        #: And their priorities, in an octet.
-        self.sizes: list[int] = []
+    number: int
+    place: Place
+    address: bytes
+    properties: bytes
+    priority: int
+    size: int
+    count: int
 
 
 class Events:
@@ -215,7 +216,7 @@ class Events:
             place._first_seq = rows.first_seq
             place._code = len(rows.places)
             rows.places.append((place.vhost, place.queue))
-        if address is not self._last_address:
+        if address is not self._last_address and address != self._last_address:
             self._find_address(rows, address)
         key = place._code << 40 | event | reason << 4
         if priority > 0:
@@ -235,12 +236,76 @@ class Events:
         rows._cells[cell + 1] = took_ms
         rows._cells[cell + 2] = self._last_address_code << 32 | size
         rows._cells[cell + 3] = tail
-        if properties is not self._last_properties:
+        if properties is not self._last_properties and properties != self._last_properties:
             self._last_properties = properties
             self._last_id = message_id_of(properties)
         if self._last_id:
             rows.add_id(at, self._last_id)
         rows.count = at + 1
+
+    def add_run(
+        self, event: int, place: Place, messages: list[Message], tag: str | None, took_ms: int, reason: int
+    ) -> None:
+        """A row for each message; those like the one before cost little. Deliveries take their waits for `took_ms`."""
+        like: Message | None = None
+        for message in messages:
+            if event == DELIVER:
+                took_ms = self._turn.now_ms - message.published_at_ms if message.attempts == 0 else -1
+            if (
+                like is None
+                or message.address is not like.address
+                or message.properties is not like.properties
+                or len(message.body) != len(like.body)
+                or message.attempts != like.attempts
+                or message.priority != like.priority
+                or not self._repeat(1, message.position, took_ms)
+            ):
+                self._add_message(event, place, message, tag, took_ms, reason)
+            like = message
+
+    def add_entries(self, vhost: Place, queue: Place | None, messages: list[Message]) -> None:
+        """Two rows for each message, which differ in their bodies alone: its publish, and that it is in a queue. None:
+        of that queue nothing is told."""
+        back = 1 if queue is None else 2
+        is_like = False
+        for message in messages:
+            if not is_like or not self._repeat(back, 0, -1):
+                size = len(message.body)
+                self.add(PUBLISH, vhost, message.address, message.properties, 0, message.priority, size, 0, None, -1, 0)
+            if queue is not None and not (is_like and self._repeat(back, message.position, -1)):
+                self._add_message(ENQUEUE, queue, message, None, -1, 0)
+            is_like = True
+
+    def _add_message(
+        self, event: int, place: Place, message: Message, tag: str | None, took_ms: int, reason: int
+    ) -> None:
+        self.add(
+            event,
+            place,
+            message.address,
+            message.properties,
+            message.position,
+            message.priority,
+            len(message.body),
+            message.attempts,
+            tag,
+            took_ms,
+            reason,
+        )
+
+    def _repeat(self, back: int, position: int, took_ms: int) -> bool:
+        """In the same turn, the row so many before the next once more, but for these. False: that is not possible."""
+        rows = self._rows
+        if rows is None or rows.count < back or rows.count == rows.capacity or self._last_id:
+            return False
+        cell = rows.count * CELLS
+        like = cell - back * CELLS
+        rows._cells[cell] = position
+        rows._cells[cell + 1] = took_ms
+        rows._cells[cell + 2] = rows._cells[like + 2]
+        rows._cells[cell + 3] = rows._cells[like + 3]
+        rows.count += 1
+        return True
 
     def _find_step(self, rows: Rows, key: int, slot: int) -> None:
         code = rows.steps.get(key)
@@ -275,49 +340,62 @@ class Events:
         size: int,
         number: int,
         accepted: bool,
+        count: int,
     ) -> None:
-        """A publish is confirmed: at once, or when commit ``number`` is done."""
+        """So many publishes that are alike are confirmed: at once, or when commit ``number`` is done."""
         if not accepted or number == 0:
-            reason = 0 if accepted else REFUSED
-            self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, reason)
+            self._add_confirms(place, address, properties, priority, size, 0 if accepted else REFUSED, count)
             return
-        group = self._newest
-        if group is None or group.number != number:
-            group = self._newest = Unconfirmed(number)
-            self._awaiting.append(group)
-        group.places.append(place)
-        group.addresses.append(address)
-        group.properties.append(properties)
-        group.sizes.append(size << 8 | (priority if priority > 0 else 0))
+        last = self._newest
+        if (
+            last is None
+            or last.number != number
+            or last.place is not place
+            or last.address is not address
+            or last.properties is not properties
+            or last.priority != priority
+            or last.size != size
+        ):
+            # Filled in here: for each of many a call to make it would cost more than all the rest.
+            last = Unconfirmed.__new__(Unconfirmed)
+            last.number = number
+            last.place = place
+            last.address = address
+            last.properties = properties
+            last.priority = priority
+            last.size = size
+            last.count = 0
+            self._newest = last
+            self._awaiting.append(last)
+        last.count += count
 
     def committed(self, number: int) -> None:
         """All commits up to this are done."""
-        while self._awaiting and self._awaiting[0].number <= number:
-            self._confirm_all(self._awaiting.popleft(), 0)
+        while self._awaiting:
+            alike = self._awaiting[0]
+            if alike.number > number:
+                break
+            self._awaiting.popleft()
+            self._confirm_all(alike, 0)
 
     def commit_failed(self) -> None:
         """Whatever waits for a commit is refused."""
         while self._awaiting:
             self._confirm_all(self._awaiting.popleft(), REFUSED)
 
-    def _confirm_all(self, group: Unconfirmed, reason: int) -> None:
-        if group is self._newest:
+    def _confirm_all(self, alike: Unconfirmed, reason: int) -> None:
+        if alike is self._newest:
             self._newest = None
-        for at in range(len(group.places)):
-            size = group.sizes[at]
-            self.add(
-                CONFIRM,
-                group.places[at],
-                group.addresses[at],
-                group.properties[at],
-                0,
-                size & 255,
-                size >> 8,
-                0,
-                None,
-                -1,
-                reason,
-            )
+        self._add_confirms(
+            alike.place, alike.address, alike.properties, alike.priority, alike.size, reason, alike.count
+        )
+
+    def _add_confirms(
+        self, place: Place, address: bytes, properties: bytes, priority: int, size: int, reason: int, count: int
+    ) -> None:
+        for at in range(count):
+            if at == 0 or not self._repeat(1, 0, -1):
+                self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, reason)
 
     def blocks(self) -> list[Rows]:
         """All that can be searched, oldest first."""

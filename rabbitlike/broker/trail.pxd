@@ -10,6 +10,7 @@ cdef int ACK, AUTO_ACK, DEAD_LETTER, DELAYED, DELIVER, DROP_OVERFLOW, ENQUEUE, E
 cdef int REJECT_PUBLISH, REQUEUE, RETRY, ROUTE_FAIL
 
 
+@cython.final
 cdef class Trail(Place):
     cdef Events _events
     cdef Turn _turn
@@ -19,14 +20,19 @@ cdef class Trail(Place):
     cpdef object published(
         self, bytes address, bytes properties, int priority, Py_ssize_t size, Py_ssize_t copies, bint is_delayed
     )
+    cpdef object published_run(self, list messages, Trail queue)
     cpdef object confirmed(
-        self, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number, bint accepted
+        self, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number, bint accepted,
+        Py_ssize_t count
     )
     cpdef object enqueued(self, Message message)
     cpdef object refused(self, Message message)
     @cython.locals(wait_ms=int64_t)
     cpdef object delivered(self, Message message, Subscriber consumer)
+    @cython.locals(message=Message)
+    cpdef object delivered_run(self, list messages, Subscriber consumer)
     cpdef object acked(self, Message message, int64_t delivered_at_ms)
+    cpdef object acked_run(self, list messages, int64_t delivered_at_ms)
     cpdef object nacked(self, Message message, int64_t delivered_at_ms, Subscriber consumer)
     cpdef object requeued(self, Message message, bint is_waiting)
     cdef object _note(self, int event, Message message, str tag, int64_t took_ms, int reason)

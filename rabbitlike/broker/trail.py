@@ -63,12 +63,17 @@ class Trail(Place):
         if copies == 0 and not is_delayed:
             self._events.add(ROUTE_FAIL, self, address, properties, 0, priority, size, 0, None, -1, 0)
 
-    def confirmed(
-        self, address: bytes, properties: bytes, priority: int, size: int, number: int, accepted: bool
-    ) -> None:
-        """Its publisher hears so when commit ``number`` is done; 0: now."""
+    def published_run(self, messages: list[Message], queue: "Trail | None") -> None:
+        """Publishes that differ in their bodies alone are in one queue, whose trail this is."""
         if self._events is not None:
-            self._events.confirm(self, address, properties, priority, size, number, accepted)
+            self._events.add_entries(self, queue if queue is not None and queue.is_logged else None, messages)
+
+    def confirmed(
+        self, address: bytes, properties: bytes, priority: int, size: int, number: int, accepted: bool, count: int
+    ) -> None:
+        """The publisher of so many that are alike hears so when commit ``number`` is done; 0: now."""
+        if self._events is not None:
+            self._events.confirm(self, address, properties, priority, size, number, accepted, count)
 
     # A queue's
 
@@ -87,6 +92,14 @@ class Trail(Place):
         if self.firehose is not None:
             self.firehose.delivered(self.queue, message, consumer.client())
 
+    def delivered_run(self, messages: list[Message], consumer: Subscriber) -> None:
+        """A consumer was given several."""
+        if self._events is not None:
+            self._events.add_run(DELIVER, self, messages, consumer.tag, -1, AUTO_ACK if consumer.no_ack else 0)
+        if self.firehose is not None:
+            for message in messages:
+                self.firehose.delivered(self.queue, message, consumer.client())
+
     def fetched(self, message: Message, client: "ClientName", no_ack: bool) -> None:
         """Somebody who asked for one was given a message."""
         if self._events is not None:
@@ -97,6 +110,10 @@ class Trail(Place):
 
     def acked(self, message: Message, delivered_at_ms: int) -> None:
         self._note(ACK, message, None, self._turn.now_ms - delivered_at_ms, 0)
+
+    def acked_run(self, messages: list[Message], delivered_at_ms: int) -> None:
+        if self._events is not None:
+            self._events.add_run(ACK, self, messages, None, self._turn.now_ms - delivered_at_ms, 0)
 
     def nacked(self, message: Message, delivered_at_ms: int, consumer: Subscriber | None) -> None:
         """Given back or rejected; what becomes of it is told besides."""

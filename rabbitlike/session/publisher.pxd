@@ -64,7 +64,7 @@ cdef class Publisher(Content):
                    copies=Py_ssize_t, inlet=Counters)
     cdef object on_publish(self, bytes body)
     @cython.locals(target=Target, properties=Properties, queue=Queue, body=bytes, number=int64_t, count=Py_ssize_t,
-                   inlet=Counters)
+                   inlet=Counters, messages=list)
     cdef object on_publishes(self, list bodies)
     @cython.locals(queue=Queue)
     cdef bint _takes_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
@@ -74,7 +74,8 @@ cdef class Publisher(Content):
     cdef object _on_unroutable(self, Counters pair, bytes address, bytes properties, bytes body, bint mandatory)
     @cython.locals(is_due=bint)
     cdef object _published(self, bint accepted, int64_t number, Py_ssize_t count)
-    cdef object _note_confirm(self, bint accepted, int64_t number)
+    @cython.locals(raw=bytes, priority=int)
+    cdef object _note_confirm(self, bint accepted, int64_t number, Py_ssize_t count)
     cdef bint _needs_care(self) except -1
     cdef bint _may_delay(self, Target target) except -1
     @cython.locals(properties=Properties, number=int64_t, due_ms=int64_t, raw=bytes, delays=Delays)

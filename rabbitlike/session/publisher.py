@@ -217,14 +217,16 @@ class Publisher(Content):
         if properties.persistent and target.is_stored and self.journal is not None:
             number = self.journal.number
         for queue in target.queues:
-            queue.enqueue_run(
-                [
-                    make_message(
-                        self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
-                    )
-                    for body in bodies
-                ]
-            )
+            messages = [
+                make_message(
+                    self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
+                )
+                for body in bodies
+            ]
+            queue.enqueue_run(messages)
+            if target.trail is not None:
+                self._trail = target.trail if self.confirms is not None else None
+                target.trail.published_run(messages, queue.trail)
         count = len(bodies)
         self._count(target.counters, count, len(target.queues))
         self._count_pair(target.pair, count, True)
@@ -239,9 +241,9 @@ class Publisher(Content):
             or self._is_watched
             or not target.is_plain
             or target.generation != self.turn.generation
-            or target.trail is not None
             or self.transaction is not None
             or not target.queues
+            or (target.trail is not None and len(target.queues) > 1)  # which tells of all copies of one, then the next
         ):
             return False
         for queue in target.queues:
@@ -468,7 +470,7 @@ class Publisher(Content):
         if self.confirms is not None:
             is_due = self.confirms.accept(number, count) if accepted else self.confirms.refuse()
             if self._trail is not None:
-                self._note_confirm(accepted, number)
+                self._note_confirm(accepted, number, count)
             if not is_due:
                 if not self._is_awaiting:
                     self._is_awaiting = True
@@ -479,10 +481,10 @@ class Publisher(Content):
         if self.turn.alarmed:
             self.connection.block()
 
-    def _note_confirm(self, accepted: bool, number: int) -> None:
+    def _note_confirm(self, accepted: bool, number: int, count: int) -> None:
         if self._trail is not None:
-            properties = self.properties
-            self._trail.confirmed(self.address, properties.raw, properties.priority, self.body_size, number, accepted)
+            raw, priority = self.properties.raw, self.properties.priority
+            self._trail.confirmed(self.address, raw, priority, self.body_size, number, accepted, count)
             self._trail = None
 
     def committed(self, number: int) -> bool:

@@ -8,13 +8,15 @@ from collections import Counter
 import pytest
 from pamqp import commands
 
+from rabbitlike.broker import broker
 from rabbitlike.broker.counters import NAMES, Counters
 from rabbitlike.broker.event_columns import columns
+from rabbitlike.broker.events import Rows
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.frames import OutBuffer
 from rabbitlike.storage.columns import values
 from tests.support import frames
-from tests.support.pair import Channel, Client, Pair, bytewise, random_cuts, whole
+from tests.support.pair import Channel, Client, Cut, Pair, bytewise, random_cuts, whole
 
 #: More than are looked at together, and more than a ring begins with.
 MANY = 300
@@ -182,17 +184,53 @@ def test_an_exchange_that_minds_duplicates_drops_all_but_one() -> None:
     assert ch.drain() == bodies(0, 1)
 
 
-def test_each_of_a_run_is_in_the_event_log() -> None:
+@pytest.mark.parametrize("rows_at_once", [1, 7, 100_000])
+@pytest.mark.parametrize("fields", [{}, {"message_id": "m-1", "priority": 3}], ids=["plain", "with an id"])
+@pytest.mark.parametrize("trace", [None, False], ids=["told of", "left out"])
+def test_the_event_log_tells_of_each_of_a_run(
+    rows_at_once: int, fields: dict[str, object], trace: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row by row what it tells of messages that come one by one, wherever its rows are full."""
+    monkeypatch.setattr(broker, "EVENTS_AT_ONCE", rows_at_once)
+    arguments = {} if trace is None else {"x-trace": trace}
+    as_run, one_by_one = (told_of(cut, fields, arguments) for cut in (whole, bytewise))
+    # When a publish is confirmed in the course of others is left open.
+    for is_confirm in (True, False):
+        told, expected = (
+            [row for row in each if (row["event"] == "confirm") is is_confirm] for each in (as_run, one_by_one)
+        )
+        assert told == expected
+    each = ("publish", "enqueue", "confirm", "deliver", "ack") if trace is None else ("publish", "confirm")
+    assert Counter(row["event"] for row in as_run) == dict.fromkeys(each, 60)
+
+
+def told_of(cut: Cut, fields: dict[str, object], arguments: dict[str, object]) -> list[dict[str, object]]:
+    """What the log tells of publishes in two reads, deliveries later, with some room for them, and acks of many."""
+    found: list[dict[str, object]] = []
+
+    def export(rows: Rows) -> bool:
+        named = {name: values(column, rows.count) for name, column in columns(rows, "n").items() if name != "seq"}
+        found.extend(dict(zip(named, row, strict=True)) for row in zip(*named.values(), strict=True))
+        return True
+
     pair = Pair(event_log=True)
+    pair.broker.events.export = export
     ch = pair.connect().channel()
-    ch.declare("q")
-    ch.consume("q")
-    ch.feed(publishes(1, 0, 20))
-    ch.ack(20, multiple=True)
-    told = Counter(
-        event for block in pair.broker.events.blocks() for event in values(columns(block, "n")["event"], block.count)
-    )
-    assert told == {"publish": 20, "enqueue": 20, "deliver": 20, "ack": 20}
+    ch.declare("q", arguments=arguments)
+    ch.confirm()
+    ch.client.feed(publishes(1, 0, 20, **fields), cut)
+    pair.advance(5)
+    ch.client.feed(publishes(1, 20, 40, **fields), cut)
+    pair.advance(7)
+    ch.expect_confirms()
+    ch.qos(50)
+    ch.consume("q", "c")
+    pair.advance(11)
+    ch.ack(30, multiple=True)
+    pair.advance(13)
+    ch.ack(60, multiple=True)
+    pair.broker.events.seal()
+    return found
 
 
 def test_a_run_gets_its_share_and_no_more() -> None:

@@ -184,7 +184,7 @@ class Queue(Pumped):
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
         if self.duplicates is not None or settings.duplicates is not None:
             self._remember_duplicates(settings)
-        self._simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None and not self.is_logged
+        self._simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None
 
     def _remember_duplicates(self, settings: QueueSettings) -> None:
         if settings.duplicates is None:
@@ -276,13 +276,15 @@ class Queue(Pumped):
                 self.persistent_bytes += len(message.body)
             if self._log is not None or self.ready.memory_bytes > self._window_bytes:
                 self._keep(message)
+            if self.trail is not None:
+                self.trail.enqueued(message)
             if not self.touched:
                 self.turn.touch(self)
             return True
         return self._enqueue_limited(message)
 
     def takes_run(self, count: int, body_bytes: int) -> bool:
-        """Can it take so many messages at once, with nothing to judge, store or tell?"""
+        """Can it take so many messages at once, with nothing to judge or store?"""
         return (
             self._simple
             and self._log is None
@@ -290,7 +292,8 @@ class Queue(Pumped):
         )
 
     def enqueue_run(self, messages: list[Message]) -> None:
-        """Take in several that differ in their bodies alone, which are of one size. Only after `takes_run` said yes."""
+        """Take in several that differ in their bodies alone, which are of one size. Only after `takes_run` said yes;
+        whoever publishes them tells the trail."""
         for message in messages:
             message.position = self._next_position
             self._next_position += 1
@@ -401,7 +404,7 @@ class Queue(Pumped):
             if self.trail is not None:
                 self.trail.delivered(message, consumer)
             consumer.deliver(message)
-            if self.consumers.is_alone and self.trail is None:
+            if self.consumers.is_alone:
                 self._go_on(consumer, message)
 
     def _go_on(self, consumer: Subscriber, message: Message) -> None:
@@ -433,6 +436,8 @@ class Queue(Pumped):
             if message.persistent:
                 self.unacked_persistent_count += len(run)
                 self.unacked_persistent_bytes += body_bytes
+        if self.trail is not None:
+            self.trail.delivered_run(run, consumer)
         consumer.deliver_run(run)
 
     def take(self) -> Message | None:
@@ -527,9 +532,9 @@ class Queue(Pumped):
         self.counters.ack += count
         self.counters.active_at_ms = self.turn.now_ms
         self.processing.add(self.turn.now_ms - delivered_at_ms, count)
+        if self.trail is not None:
+            self.trail.acked_run(messages, delivered_at_ms)
         for message in messages:
-            if self.trail is not None:
-                self.trail.acked(message, delivered_at_ms)
             _settle(self, message)
 
     def settle(self, message: Message) -> None:
