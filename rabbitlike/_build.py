@@ -29,8 +29,8 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
 
-#: What stands on the way of a message. `protocol.octets` is missing on purpose: its `.pxd` holds the C twins of its
-#: functions, which are cimported into the modules below; compiled itself it would only hide them.
+#: What stands on the way of a message. `protocol.octets` and `storage.native` are missing on purpose: their `.pxd` hold
+#: the C twins of their functions, which are cimported into the modules below; compiled they would only hide them.
 HOT = (
     "rabbitlike.protocol.tables",
     "rabbitlike.protocol.methods",
