@@ -79,7 +79,14 @@ def _run(spark: SparkSession, plan: Plan, events: inputs.Events, settings: Setti
         made = messages(work.results, plan.job, settings.window_us)
         published = outputs.publish(made, outputs.Broker(plan.uri, plan.guarantee, plan.exchange))
     progress.step("Looking at the whole")
-    story = gather(work.results, overview(work.partials, settings), settings, plan.place, plan.job, published)
+    story = gather(
+        work.results,
+        overview(work.results, work.partials.suspects, settings),
+        settings,
+        plan.place,
+        plan.job,
+        published,
+    )
     if plan.report is not None:
         progress.step(f"Drawing {plan.report}")
         write_page(story, plan.report)

@@ -47,11 +47,3 @@ def bucket_column(time_us: "Column") -> "Column":
     from pyspark.sql import functions as f
 
     return f.floor(f.log2(time_us + f.lit(1)) * f.lit(PER_DOUBLING)).cast("int")
-
-
-def middle_column(bucket: "Column") -> "Column":
-    """`middle_us` for Spark."""
-    from pyspark.sql import functions as f
-
-    middle = f.round(f.pow(f.lit(2.0), (bucket + 0.5) / PER_DOUBLING) - 1)
-    return f.when(bucket > 0, middle).when(bucket.isNotNull(), 0).cast("bigint")

@@ -10,9 +10,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from rabbitlike.spark.jobs.metrics import TIMES, merged
+from rabbitlike.spark.jobs.metrics import TIMES
 from rabbitlike.spark.jobs.partials import PLACE
-from rabbitlike.spark.jobs.results import Results
+from rabbitlike.spark.jobs.results import Results, settled
 
 EXCHANGE: Final = "metrics"
 TYPE: Final = "metric.v1"
@@ -45,7 +45,8 @@ _SKEW: Final = ("consumers", "delivered", "most", "median", "least", "busiest", 
 
 def messages(results: Results, job: str, window_us: int) -> DataFrame:
     """A row for each message, with the columns the sink knows."""
-    queues = results.groups.where("queue != ''")
+    groups = settled(results.groups)
+    queues = groups.where("queue != ''")
     metrics = results.metrics.where("queue != ''")
     by_priority = metrics.groupBy(*PLACE, _GROUP).agg(
         f.sort_array(f.collect_list(f.struct(*_OF_PRIORITY))).alias("priorities")
@@ -61,7 +62,7 @@ def messages(results: Results, job: str, window_us: int) -> DataFrame:
         made("throughput", full, {**_named(_FLOW), "priorities": f.col("priorities")}),
         made("latency", full, {_LONG[kind]: _time(kind) for kind in TIMES} | {"priorities": f.col("priorities")}),
         made("failures", queues, _named(_FAILURES)),
-        made("publishing", results.groups.where("queue = ''"), _named(_PUBLISHING)),
+        made("publishing", groups.where("queue = ''"), _named(_PUBLISHING)),
         made("consumers", results.consumers, _named(_SKEW)),
         made("starvation", starving, _named(_STARVATION), ("priority",)),
         made("anomaly", results.anomalies, _named(_ANOMALY), ("signal",)),
@@ -81,10 +82,10 @@ def _named(names: Sequence[str]) -> dict[str, Column]:
 
 
 def _time(kind: str) -> Column:
-    """Percentiles, and the counts they come from: bucket numbers and counts, which others may add up."""
-    histogram = merged(f.col(f"{kind}_histogram"))
-    counts = f.map_from_entries(f.transform(histogram, lambda each: f.struct(each["bucket"].cast("string"), each["n"])))
-    return f.struct(*(f.col(f"{kind}_{name}").alias(name) for name in _TIME), counts.alias("histogram"))
+    """Percentiles, and the counts they come from, which others may add up."""
+    return f.struct(
+        *(f.col(f"{kind}_{name}").alias(name) for name in _TIME), f.col(f"{kind}_histogram").alias("histogram")
+    )
 
 
 def _message(

@@ -7,11 +7,12 @@ A queue with an empty name stands for the exchanges of its vhost: what is publis
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from rabbitlike.spark.jobs.histogram import PERCENTILES, middle_column
+from rabbitlike.spark.jobs.histogram import PERCENTILES
 from rabbitlike.spark.jobs.partials import PLACE
+from rabbitlike.spark.jobs.percentiles import entry, histogram, percentiles
 
 #: The finest grain of results.
 METRIC: Final = (*PLACE, "priority", "consumer_group")
@@ -32,39 +33,26 @@ COUNTS: Final = {
 }
 #: Why messages end.
 REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "retry_timeout")
-TIMES: Final = ("wait", "proc")
+#: Times by the events that tell of them.
+TIMES: Final = {"wait": ("deliver",), "proc": ("ack", "nack")}
 _RATES: Final = ("enqueued", "delivered", "bytes_in", "bytes_out")
 
 
-def metrics(cells: DataFrame, window_us: int) -> DataFrame:
-    """By window, queue, priority and consumer group."""
-    return summarise(cells, METRIC, window_us)
+def sums(cells: DataFrame) -> DataFrame:
+    """Cells by METRIC, one row for each: all that can be added up, and lists of `percentiles.entry`."""
+    return cells.groupBy(*METRIC).agg(*_counts(), *_times())
 
 
-def summarise(cells: DataFrame, keys: Sequence[str], window_us: int, *, histograms: bool = False) -> DataFrame:
-    """One row for each value of these columns of cells. Rates are per second of one window: without `window_us` among
-    the keys there are none. Cells that lie together by PLACE are not moved again."""
-    sums = _ranked(cells, keys).groupBy(*keys).agg(*_counts(), *_times(), *(_histograms() if histograms else ()))
-    return _finish(sums, keys, window_us if "window_us" in keys else None)
+def summarise(sums: DataFrame, keys: Sequence[str], window_us: int, *, histograms: bool = False) -> DataFrame:
+    """One row for each value of these columns of METRIC. Rates are per second of one window: without `window_us` among
+    the keys there are none. Sums that lie together by PLACE are not moved again."""
+    added = sums if tuple(keys) == METRIC else sums.groupBy(*keys).agg(*_added(sums))
+    return _finish(added, keys, window_us if "window_us" in keys else None, histograms=histograms)
 
 
 def _is(event: str, reason: str | None = None) -> Column:
     found = f.col("event") == event
     return found if reason is None else found & (f.col("reason") == reason)
-
-
-def _ranked(cells: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """With each bucket how many times are within it or shorter ones, and how many there are."""
-    is_timed = f.col("bucket") >= 0
-    kind = f.when(is_timed & _is("deliver"), "wait").when(is_timed & f.col("event").isin("ack", "nack"), "proc")
-    times = Window.partitionBy(*keys, "kind")
-    # By range: a bucket may stand in several cells, as those of acks and of nacks.
-    shorter = times.orderBy("bucket").rangeBetween(Window.unboundedPreceding, Window.currentRow)
-    return (
-        cells.withColumn("kind", kind)
-        .withColumn("within", f.sum("n").over(shorter))
-        .withColumn("total", f.sum("n").over(times))
-    )
 
 
 def _sum(what: str, where: Column, name: str) -> Column:
@@ -86,30 +74,33 @@ def _counts() -> Iterator[Column]:
 
 
 def _times() -> Iterator[Column]:
-    for kind in TIMES:
-        is_kind = f.col("kind") == kind
-        yield f.max(f.when(is_kind, f.col("total"))).alias(f"{kind}_n")
+    for kind, events in TIMES.items():
+        is_kind = (f.col("bucket") >= 0) & f.col("event").isin(*events)
+        yield f.sum(f.when(is_kind, f.col("n"))).alias(f"{kind}_n")
         yield f.sum(f.when(is_kind, f.col("sum_us"))).alias(f"{kind}_sum_us")
         yield f.max(f.when(is_kind, f.col("max_us"))).alias(f"{kind}_max_us")
-        for name, part in PERCENTILES.items():
-            reached = f.col("within") >= f.greatest(f.lit(1), f.ceil(f.lit(part) * f.col("total")))
-            yield f.min(f.when(is_kind & reached, f.col("bucket"))).alias(f"{kind}_{name}")
+        yield f.collect_list(f.when(is_kind, entry("bucket", "n"))).alias(f"{kind}_times")
 
 
-def _histograms() -> Iterator[Column]:
-    for kind in TIMES:
-        entries = f.collect_list(f.when(f.col("kind") == kind, f.struct("bucket", "n")))
-        yield f.sort_array(entries).alias(f"{kind}_histogram")
+def _added(sums: DataFrame) -> Iterator[Column]:
+    for name in sums.columns:
+        if name.endswith("_times"):
+            yield f.flatten(f.collect_list(name)).alias(name)
+        elif name.endswith("_max_us"):
+            yield f.max(name).alias(name)
+        elif name not in METRIC:
+            yield f.sum(name).alias(name)
 
 
-def _finish(sums: DataFrame, keys: Sequence[str], window_us: int | None) -> DataFrame:
+def _finish(sums: DataFrame, keys: Sequence[str], window_us: int | None, *, histograms: bool) -> DataFrame:
     # Rejected and no dead letter: nothing tells of it but a nack after which the message neither came back nor was
     # given up for its tries.
     unheard = f.col("nacked") - f.col("requeued") - f.col("ended_delivery_limit") - f.col("ended_retry_timeout")
     rejected = f.greatest(f.col("dead_rejected"), unheard, f.lit(0))
     gone = f.col("acked") + f.col("auto_acked") + f.col("expired") + f.col("overflowed") + rejected
     seconds = 1 if window_us is None else window_us / 1_000_000
-    return sums.select(
+    read = {f"{kind}_percentiles": percentiles(f.col(f"{kind}_times")) for kind in TIMES}
+    return sums.withColumns(read).select(
         *keys,
         *COUNTS,
         *("redelivered", "auto_acked", "refused", "overflowed"),
@@ -123,7 +114,7 @@ def _finish(sums: DataFrame, keys: Sequence[str], window_us: int | None) -> Data
         _by_reason("dead", "dead_lettered").alias("dead_letters"),
         _by_reason("ended", "expired").alias("expiries"),
         *(column for kind in TIMES for column in _time_columns(kind)),
-        *(name for name in sums.columns if name.endswith("_histogram")),
+        *(histogram(f.col(f"{kind}_times")).alias(f"{kind}_histogram") for kind in TIMES if histograms),
     )
 
 
@@ -132,8 +123,8 @@ def _time_columns(kind: str) -> Iterator[Column]:
     yield f.col(f"{kind}_n")
     yield (f.col(f"{kind}_sum_us") / f.col(f"{kind}_n")).alias(f"{kind}_mean_us")
     for name in PERCENTILES:
-        middle = middle_column(f.col(f"{kind}_{name}"))
-        yield f.when(middle.isNotNull(), f.least(middle, longest)).alias(f"{kind}_{name}_us")
+        time_us = f.col(f"{kind}_percentiles.{name}_us")
+        yield f.when(time_us.isNotNull(), f.least(time_us, longest)).alias(f"{kind}_{name}_us")
     yield longest
 
 
@@ -149,21 +140,6 @@ def _by_reason(prefix: str, total: str) -> Column:
         other = other - count
     pairs = [column for reason, count in (*known.items(), ("other", other)) for column in (f.lit(reason), count)]
     return f.map_filter(f.create_map(*pairs), lambda _, count: count > 0)
-
-
-def merged(histogram: Column) -> Column:
-    """Each bucket once: times of acks and nacks, of deliveries with and without acks, are counted apart."""
-    return f.transform(
-        f.array_distinct(f.transform(histogram, lambda each: each["bucket"])),
-        lambda bucket: f.struct(
-            bucket.alias("bucket"),
-            f.aggregate(
-                histogram,
-                f.lit(0).cast("bigint"),
-                lambda sum_, each: sum_ + f.when(each["bucket"] == bucket, each["n"]).otherwise(0),
-            ).alias("n"),
-        ),
-    )
 
 
 def with_times(results: DataFrame, window_us: int) -> DataFrame:

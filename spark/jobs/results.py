@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from rabbitlike.spark.jobs import anomalies, poison, starvation
-from rabbitlike.spark.jobs.metrics import METRIC, summarise
+from rabbitlike.spark.jobs.metrics import METRIC, summarise, sums
 from rabbitlike.spark.jobs.partials import PLACE, POISONOUS, Partials
 
 #: The tables that are written.
@@ -28,11 +28,13 @@ class Settings:
 class Results:
     """Tables with a row for each window and …"""
 
-    #: … queue, priority and consumer group,
+    #: … queue, priority and consumer group: what those that follow are made of, and to be added up,
+    sums: DataFrame
+    #: … the same, worked out,
     metrics: DataFrame
     #: … queue,
     queues: DataFrame
-    #: … queue and consumer group, with histograms,
+    #: … queue and consumer group, with histograms; to be worked out by who needs it,
     groups: DataFrame
     #: … queue and priority,
     priorities: DataFrame
@@ -56,10 +58,10 @@ class Overview:
     poison: DataFrame
 
 
-def overview(partials: Partials, settings: Settings) -> Overview:
+def overview(made: Results, suspects: DataFrame, settings: Settings) -> Overview:
     return Overview(
-        totals=summarise(partials.cells, ("vhost", "queue"), settings.window_us, histograms=True),
-        poison=poison.poison(partials.suspects, settings.top),
+        totals=summarise(made.sums, ("vhost", "queue"), settings.window_us, histograms=True),
+        poison=poison.poison(suspects, settings.top),
     )
 
 
@@ -78,13 +80,14 @@ def settled(table: DataFrame) -> DataFrame:
 
 def results(partials: Partials, settings: Settings) -> Results:
     """`partials` have each key once."""
-    window_us, cells = settings.window_us, partials.cells
-    queues = settled(summarise(cells, PLACE, window_us))
-    priorities = settled(summarise(cells, starvation.KEYS, window_us))
+    window_us, finest = settings.window_us, settled(sums(partials.cells))
+    queues = settled(summarise(finest, PLACE, window_us))
+    priorities = settled(summarise(finest, starvation.KEYS, window_us))
     return Results(
-        metrics=settled(summarise(cells, METRIC, window_us)),
+        sums=finest,
+        metrics=settled(summarise(finest, METRIC, window_us)),
         queues=queues,
-        groups=settled(summarise(cells, (*PLACE, "consumer_group"), window_us, histograms=True)),
+        groups=summarise(finest, (*PLACE, "consumer_group"), window_us, histograms=True),
         priorities=priorities,
         consumers=settled(poison.skew(partials.consumers)),
         starvation=settled(starvation.starvation(priorities, window_us, settings.patience)),

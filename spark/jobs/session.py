@@ -19,6 +19,11 @@ SETTINGS: Final = {
     "spark.sql.files.openCostInBytes": "262144",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.streaming.stopTimeout": "60s",
+    # A run makes some hundreds of classes. Spark keeps 100 by default: the next would make them all again, and the JVM
+    # begin anew to make them fast.
+    "spark.sql.codegen.cache.maxEntries": "5000",
+    # Lists are collected for some thousands of keys at once; Spark would begin to sort at 128.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
 #: Without `spark-submit`, which has its own words for these.
 LOCAL: Final = {

@@ -135,7 +135,9 @@ class Follower:
         needed = [each.number for each in (*earlier, epoch) if max(each.windows, default=0) >= oldest_us]
         known = self._recent(partials.merge(self._store.get(spark, needed)), oldest_us)
         made = results(known, self._settings)
-        self._publish(Finished(number, revisions, _only(made, revisions), made, overview(known, self._settings)))
+        self._publish(
+            Finished(number, revisions, _only(made, revisions), made, overview(made, known.suspects, self._settings))
+        )
         # Late events reach back as far as their windows' own history: twice that is never asked for again.
         too_old_us = oldest_us - HISTORY * window_us
         self._store.forget(each.number for each in earlier if max(each.windows, default=0) < too_old_us)

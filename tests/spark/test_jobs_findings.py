@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 
 from rabbitlike.spark.events import DDL
 from rabbitlike.spark.jobs import anomalies, partials, poison, starvation
-from rabbitlike.spark.jobs.metrics import summarise
+from rabbitlike.spark.jobs.metrics import summarise, sums
 from rabbitlike.spark.jobs.partials import PLACE, Partials
 from tests.support import made_events
 from tests.support.made_events import SECOND_US, START_US, Event, event
@@ -55,7 +55,7 @@ def test_a_priority_that_gets_nothing_while_a_higher_one_does_starves(count: Cou
         yield from (event("deliver", 7 * WINDOW_US + at, queue="q", priority=0, wait_us=5) for at in range(48))
         yield from passing(3, 5, queue="alone", priority=0)
 
-    by_priority = summarise(count(made()).cells, starvation.KEYS, WINDOW_US)
+    by_priority = summarise(sums(count(made()).cells), starvation.KEYS, WINDOW_US)
     found = starvation.starvation(by_priority, WINDOW_US, patience=3).collect()
     assert {row.queue for row in found} == {"q"}, "one priority alone has nobody to envy"
     low = {window_of(row): row for row in found if row.priority == 0}
@@ -75,7 +75,7 @@ def test_all_priorities_slow_alike_is_no_starvation(count: Count) -> None:
                     yield event("enqueue", window * WINDOW_US + at, queue="q", priority=priority)
                 yield event("deliver", window * WINDOW_US + 99, queue="q", priority=priority, wait_us=5)
 
-    by_priority = summarise(count(made()).cells, starvation.KEYS, WINDOW_US)
+    by_priority = summarise(sums(count(made()).cells), starvation.KEYS, WINDOW_US)
     assert not [row for row in starvation.starvation(by_priority, WINDOW_US).collect() if row.is_hungry]
 
 
@@ -93,7 +93,7 @@ def test_windows_unlike_those_before_stand_out(count: Count) -> None:
                 for at in range(15):
                     yield event("dead_letter", window * WINDOW_US + at, queue="q", reason="rejected")
 
-    by_queue = summarise(count(made()).cells, PLACE, WINDOW_US)
+    by_queue = summarise(sums(count(made()).cells), PLACE, WINDOW_US)
     found = anomalies.anomalies(by_queue, WINDOW_US).collect()
     stand_out = {(row.queue, row.signal, window_of(row)): row for row in found}
     assert stand_out.keys() == {
@@ -115,7 +115,7 @@ def test_a_score_is_the_deviation_in_medians_of_deviations(count: Count) -> None
         for window, size in enumerate(sizes):
             yield from passing(window, size, queue="q")
 
-    by_queue = summarise(count(made()).cells, PLACE, WINDOW_US)
+    by_queue = summarise(sums(count(made()).cells), PLACE, WINDOW_US)
     (row,) = (row for row in anomalies.anomalies(by_queue, WINDOW_US).collect() if row.signal == "throughput_drop")
     rates = [size / 10 for size in sizes[:-2]]
     middle = median(rates)
@@ -126,7 +126,7 @@ def test_a_score_is_the_deviation_in_medians_of_deviations(count: Count) -> None
 
 def test_too_little_history_says_nothing(count: Count) -> None:
     made = [*passing(0, 5, queue="q"), *passing(3, 5, wait_us=10**9, queue="q")]
-    assert anomalies.anomalies(summarise(count(iter(made)).cells, PLACE, WINDOW_US), WINDOW_US).collect() == []
+    assert anomalies.anomalies(summarise(sums(count(iter(made)).cells), PLACE, WINDOW_US), WINDOW_US).collect() == []
 
 
 def returning(queue: str, number: int, times: int, ends: str | None, **columns: Any) -> Iterator[Event]:

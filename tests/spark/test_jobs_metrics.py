@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rabbitlike.spark.events import DDL
 from rabbitlike.spark.jobs import partials
 from rabbitlike.spark.jobs.histogram import ERROR, PERCENTILES, bucket_of, middle_us, percentile
-from rabbitlike.spark.jobs.metrics import COUNTS, METRIC, merged, metrics, summarise
+from rabbitlike.spark.jobs.metrics import COUNTS, METRIC, summarise, sums
 from rabbitlike.spark.jobs.partials import PLACE, Partials
 from tests.support import made_events
 from tests.support.made_events import Event, Told, exact_percentile, oracle
@@ -42,7 +42,7 @@ def rows_by(frame: DataFrame, keys: tuple[str, ...]) -> dict[tuple[Any, ...], di
 
 @pytest.mark.parametrize("keys", [METRIC, PLACE, ("vhost", "queue")], ids=["finest", "by queue", "in all"])
 def test_metrics_are_what_plain_python_counts(counted: Partials, events: list[Event], keys: tuple[str, ...]) -> None:
-    found = rows_by(summarise(counted.cells, keys, WINDOW_US), keys)
+    found = rows_by(summarise(sums(counted.cells), keys, WINDOW_US), keys)
     true = oracle(events, WINDOW_US, keys)
     assert found.keys() == true.keys()
     for key, told in true.items():
@@ -92,13 +92,13 @@ def test_partials_of_lots_add_up_to_those_of_all(spark: SparkSession, events: li
 
 def test_histograms_are_those_of_the_times(counted: Partials, events: list[Event]) -> None:
     keys = ("vhost", "queue")
-    frame = summarise(counted.cells, keys, WINDOW_US, histograms=True)
-    found = rows_by(frame.select(*keys, merged(frame["proc_histogram"]).alias("h")), keys)
+    frame = summarise(sums(counted.cells), keys, WINDOW_US, histograms=True)
+    found = rows_by(frame, keys)
     for key, told in oracle(events, WINDOW_US, keys).items():
         true: dict[int, int] = {}
         for time in told.works:
             true[bucket_of(time)] = true.get(bucket_of(time), 0) + 1
-        assert {entry["bucket"]: entry["n"] for entry in found[key]["h"]} == true
+        assert found[key]["proc_histogram"] == true
 
 
 def test_what_leaves_a_queue(spark: SparkSession, tmp_path: Path) -> None:
@@ -109,14 +109,14 @@ def test_what_leaves_a_queue(spark: SparkSession, tmp_path: Path) -> None:
     made = [made_events.event(kind, at, queue="q") for at, kind in enumerate(kinds)]
     made.append(made_events.event("expire", 99, queue="q", reason="delivery_limit"))
     folder = made_events.write(tmp_path, made_events.numbered(made))
-    (row,) = summarise(partials.count(read(spark, folder), WINDOW_US).cells, PLACE, WINDOW_US).collect()
+    (row,) = summarise(sums(partials.count(read(spark, folder), WINDOW_US).cells), PLACE, WINDOW_US).collect()
     assert (row.gone, row.rejected, row.depth_change) == (3, 1, 2)
     assert row.expiries == {"delivery_limit": 1}
 
 
 def test_the_finest_grain_has_rates_of_its_window(counted: Partials) -> None:
-    assert {"enqueued_per_s", "bytes_out_per_s"} <= set(metrics(counted.cells, WINDOW_US).columns)
-    assert "enqueued_per_s" not in summarise(counted.cells, ("vhost", "queue"), WINDOW_US).columns
+    assert {"enqueued_per_s", "bytes_out_per_s"} <= set(summarise(sums(counted.cells), METRIC, WINDOW_US).columns)
+    assert "enqueued_per_s" not in summarise(sums(counted.cells), ("vhost", "queue"), WINDOW_US).columns
 
 
 @pytest.mark.parametrize("time_us", [0, 1, 2, 7, 999, 1000, 123_456, 3_600_000_000, 10**12])

@@ -14,6 +14,7 @@ from typing import Any
 
 from rabbitlike.spark.jobs.durations import shown, shown_window
 from rabbitlike.spark.jobs.histogram import percentile
+from rabbitlike.spark.jobs.metrics import TIMES
 from rabbitlike.spark.jobs.report.gather import Queue, Story
 
 #: Rows of tables.
@@ -100,8 +101,8 @@ def _overall(queues: Iterable[Queue], kind: str) -> int | None:
     longest = 0
     for queue in queues:
         longest = max(longest, queue.totals[f"{kind}_max_us"] or 0)
-        for entry in queue.totals[f"{kind}_histogram"]:
-            counts[entry["bucket"]] = counts.get(entry["bucket"], 0) + entry["n"]
+        for bucket, n in queue.totals[f"{kind}_histogram"].items():
+            counts[bucket] = counts.get(bucket, 0) + n
     return percentile(counts, 0.99, longest)
 
 
@@ -226,7 +227,7 @@ def _json(story: Story) -> str:
                     name: queue.totals[name]
                     for name in ("enqueued", "delivered", "redelivered", "redelivery_rate", "dead_lettered", "dropped")
                 },
-                "histograms": {kind: _counts(queue.totals[f"{kind}_histogram"]) for kind in ("wait", "proc")},
+                "histograms": {kind: queue.totals[f"{kind}_histogram"] for kind in TIMES},
             }
             for queue in story.queues
         ],
@@ -248,10 +249,3 @@ def _json(story: Story) -> str:
 
 def _rounded(line: list[float | None]) -> list[float | None]:
     return [each if each is None or isinstance(each, int) else float(f"{each:.5g}") for each in line]
-
-
-def _counts(histogram: list[dict[str, int]]) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for entry in histogram:
-        found[entry["bucket"]] = found.get(entry["bucket"], 0) + entry["n"]
-    return found

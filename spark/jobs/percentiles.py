@@ -1,0 +1,61 @@
+"""Histograms as lists of numbers, one for each bucket and count, and what is read from them.
+
+A list may have a bucket more than once and in any order: lists are added up by putting one behind the other. Python
+reads them, a column at a time: to Spark every step through a list is an expression to interpret, which took ten times
+as long.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from math import ceil
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import IntegerType, LongType, MapType, StructField, StructType
+
+from rabbitlike.spark.jobs.histogram import PERCENTILES, middle_us
+
+#: A bucket is written in front of so many bits of its count.
+_BITS: Final = 40
+_COUNT: Final = (1 << _BITS) - 1
+#: What the functions below return. Spark's stubs know of strings alone, which take a session to be read.
+_TIMES: Final = StructType([StructField(f"{name}_us", LongType()) for name in PERCENTILES])
+_COUNTS: Final = MapType(IntegerType(), LongType())
+
+
+def entry(bucket: str, n: str) -> Column:
+    """A bucket and its count as one number."""
+    return f.shiftleft(f.col(bucket).cast("bigint"), _BITS) + f.col(n)
+
+
+def _percentiles(entries: list[int]) -> Iterator[int]:
+    entries.sort()
+    within = list(accumulate(entry & _COUNT for entry in entries))
+    for part in PERCENTILES.values():
+        rank = max(1, ceil(part * within[-1]))
+        yield middle_us(entries[bisect_left(within, rank)] >> _BITS)
+
+
+def _counts(entries: list[int]) -> list[tuple[int, int]]:
+    counts: dict[int, int] = {}
+    for entry in sorted(entries):
+        bucket = entry >> _BITS
+        counts[bucket] = counts.get(bucket, 0) + (entry & _COUNT)
+    return list(counts.items())
+
+
+@arrow_udf(_TIMES)  # type: ignore[call-overload,untyped-decorator]
+def percentiles(entries: pa.Array) -> pa.Array:
+    """The times within which so many of all were done, as the middle of their bucket; null where there are none."""
+    found = [tuple(_percentiles(each)) if each else None for each in entries.to_pylist()]
+    return pa.array(found, pa.struct([(name, pa.int64()) for name in _TIMES.names]))
+
+
+@arrow_udf(_COUNTS)  # type: ignore[call-overload,untyped-decorator]
+def histogram(entries: pa.Array) -> pa.Array:
+    """Counts by bucket, the lowest first."""
+    return pa.array([_counts(each) for each in entries.to_pylist()], pa.map_(pa.int32(), pa.int64()))
