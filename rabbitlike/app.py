@@ -151,6 +151,7 @@ class App:
 
     async def _close_store(self) -> None:
         if self._event_files is not None:
+            await asyncio.to_thread(self._event_files.drain)  # or the last rows might be refused
             self.broker.events.seal()
             await asyncio.to_thread(self._event_files.close)
         try:

@@ -85,8 +85,12 @@ class EventFiles:
             self._thread.start()
         return True
 
+    def drain(self) -> None:
+        """Write what waits: there is room for more then. Blocks."""
+        self._waiting.join()
+
     def close(self) -> None:
-        """Write what waits. Blocks."""
+        """Write what waits, and that was all. Blocks."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
@@ -102,6 +106,7 @@ class EventFiles:
                 log.exception("events could not be written")
             finally:
                 lot.done()
+                self._waiting.task_done()
 
     def write(self, lot: Lot) -> Path:
         """Write one file; where it is. Blocks."""

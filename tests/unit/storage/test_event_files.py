@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -116,6 +117,29 @@ def test_too_much_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(event_files.Thread, "start", lambda self: None)
     taken = [files.submit(make_lot()) for _ in range(event_files.WAITING + 1)]
     assert taken == [True] * event_files.WAITING + [False]
+
+
+def test_at_the_end_there_is_room_for_the_last(tmp_path: Path) -> None:
+    """G18 a broker that stops loses nothing, however much waits to be written."""
+    files = make_files(tmp_path)
+    may_write = Event()
+    lots = [make_lot(first=number) for number in range(event_files.WAITING + 3)]
+    begun = Event()
+
+    def make() -> Mapping[str, Column]:
+        begun.set()
+        assert may_write.wait(10)
+        return lots[0].make()
+
+    assert files.submit(lots[0]._replace(make=make))
+    assert begun.wait(10)
+    assert all(files.submit(lot) for lot in lots[1:-2])
+    assert not files.submit(lots[-2])
+    may_write.set()
+    files.drain()
+    assert files.submit(lots[-1])
+    files.close()
+    assert len(list(files.files())) == len(lots) - 1
 
 
 def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
