@@ -49,4 +49,4 @@ cdef Py_ssize_t after_value(const unsigned char* p, Py_ssize_t at) except -1
 @cython.locals(index=Py_ssize_t)
 cdef bint is_same(const unsigned char* p, Py_ssize_t at, const unsigned char* k, Py_ssize_t size) noexcept
 @cython.locals(p="const unsigned char*", flags=uint32_t, bit=uint32_t, at=Py_ssize_t)
-cpdef bytes message_id_of(bytes raw)
+cpdef Py_ssize_t message_id_at(bytes raw) except -1

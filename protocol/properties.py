@@ -363,11 +363,17 @@ def is_same(p: bytes, at: int, k: bytes, size: int) -> bool:
 
 
 def message_id_of(raw: bytes) -> bytes:
-    """The octets of the message id, empty when there is none; cheaper than a Properties. `raw` was checked before."""
+    """The octets of the message id, empty when there is none."""
+    at = message_id_at(raw)
+    return raw[at + 1 : at + 1 + raw[at]] if at > 0 else b""
+
+
+def message_id_at(raw: bytes) -> int:
+    """Where the message id is, its length first; 0: there is none. Cheaper than a Properties; `raw` was checked."""
     p = raw
     flags = octets.get_u16(p, 0)
     if flags & MESSAGE_ID == 0:
-        return b""
+        return 0
     at = 2
     if flags & MORE_FLAGS:
         while octets.get_u16(p, at) & MORE_FLAGS:
@@ -378,7 +384,7 @@ def message_id_of(raw: bytes) -> bytes:
         if flags & bit:
             at = after_field(p, bit, at)
         bit >>= 1
-    return raw[at + 1 : at + 1 + p[at]]
+    return at
 
 
 def encode_field(name: str, bit: int, value: FieldValue) -> bytes:

@@ -52,7 +52,7 @@ class Codes(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """Texts in one run of octets, and where each ends; the empty ones are missing."""
+    """Texts in a run of octets, and where each ends; the empty ones are missing. There may be more behind the last."""
 
     ends: memoryview
     octets: bytearray

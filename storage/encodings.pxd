@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from rabbitlike.storage cimport native
 
 cdef int CELLS
-cdef int _BLOCK, _PART, _PARTS
+cdef int _BLOCK, _PART, _PARTS, _LOOKS
 cdef int64_t _LOW
 
 
@@ -29,10 +29,11 @@ cpdef Py_ssize_t take(
 @cython.locals(lock="void*", end=Py_ssize_t)
 cpdef Py_ssize_t grow(int64_t[::1] values, Py_ssize_t count, unsigned char[::1] out) except -1
 
-@cython.locals(lock="void*", end=Py_ssize_t)
-cpdef Py_ssize_t texts(
-    int32_t[::1] ends, unsigned char[::1] octets, unsigned char[::1] out, unsigned char[::1] levels
-) except -1
+@cython.locals(lock="void*", found=Py_ssize_t, end=Py_ssize_t)
+cpdef (Py_ssize_t, Py_ssize_t) number(
+    int32_t[::1] ends, unsigned char[::1] octets, int32_t[::1] slots, int32_t[::1] codes, int32_t[::1] table,
+    unsigned char[::1] out
+)
 
 @cython.locals(at=Py_ssize_t)
 cpdef object widen(int32_t[::1] numbers, Py_ssize_t count, int64_t[::1] out)
@@ -88,9 +89,13 @@ cdef Py_ssize_t _put_part(
 @cython.locals(at=Py_ssize_t)
 cdef Py_ssize_t _put_none(unsigned char[::1] out, Py_ssize_t end) noexcept nogil
 
-@cython.locals(end=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t)
-cdef Py_ssize_t _texts(
-    int32_t[::1] ends, Py_ssize_t count, unsigned char[::1] octets, unsigned char[::1] out, unsigned char[::1] levels
+@cython.locals(
+    slot=Py_ssize_t, found=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, looks=int,
+    row=Py_ssize_t, begin=Py_ssize_t
+)
+cdef (Py_ssize_t, Py_ssize_t) _number(
+    int32_t[::1] ends, Py_ssize_t count, unsigned char[::1] octets, int32_t[::1] slots, Py_ssize_t mask,
+    int32_t[::1] codes, int32_t[::1] table, unsigned char[::1] out
 ) noexcept nogil
 
 @cython.locals(end=Py_ssize_t)

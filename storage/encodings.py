@@ -13,6 +13,8 @@ _BLOCK = 128
 _PART = 32
 _PARTS = 4
 _LOW = 0xFFFFFFFF
+#: Places where a word is looked for before it is taken for a new one.
+_LOOKS = 16
 
 
 def split(
@@ -65,12 +67,15 @@ def grow(values: memoryview, count: int, out: bytearray) -> int:
     return end
 
 
-def texts(ends: memoryview, octets: bytearray, out: bytearray, levels: bytearray) -> int:
-    """Texts that are not empty, each with its length before it; how many octets that are."""
+def number(
+    ends: memoryview, octets: bytearray, slots: memoryview, codes: memoryview, table: memoryview, out: bytearray
+) -> tuple[int, int]:
+    """Texts as words: each that is not empty once, its length before it; how many there are, and how many octets that
+    takes. `codes` and `table` are filled as `words` wants them. `slots` are as many as a power of two."""
     lock = native.let_go()
-    end = _texts(ends, len(ends), octets, out, levels)
+    found, end = _number(ends, len(ends), octets, slots, len(slots) - 1, codes, table, out)
     native.take_back(lock)
-    return end
+    return found, end
 
 
 def widen(numbers: memoryview, count: int, out: memoryview) -> None:
@@ -274,19 +279,47 @@ def _put_none(out: bytearray, end: int) -> int:
     return end + _PARTS
 
 
-def _texts(ends: memoryview, count: int, octets: bytearray, out: bytearray, levels: bytearray) -> int:
+def _number(
+    ends: memoryview,
+    count: int,
+    octets: bytearray,
+    slots: memoryview,
+    mask: int,
+    codes: memoryview,
+    table: memoryview,
+    out: bytearray,
+) -> tuple[int, int]:
+    for slot in range(mask + 1):
+        slots[slot] = -1
+    table[0] = -1
+    found = 0
     end = 0
     start = 0
     for at in range(count):
         size = ends[at] - start
-        if size == 0:
-            continue
-        levels[at >> 3] |= 1 << (at & 7)
-        native.put_u32(out, end, size)
-        native.copy(out, end + 4, octets, start, size)
-        end += 4 + size
+        codes[at] = 0
+        if size > 0:
+            slot = native.mix(octets, start, size) & mask
+            looks = 0
+            # A slot holds the row where a word was seen first. Whatever is not found soon may stand there twice.
+            while looks < _LOOKS and slots[slot] >= 0:
+                row = slots[slot]
+                begin = ends[row - 1] if row > 0 else 0
+                if ends[row] - begin == size and native.same(octets, begin, start, size):
+                    codes[at] = codes[row]
+                    break
+                slot = slot + 1 & mask
+                looks += 1
+            if codes[at] == 0:
+                slots[slot] = at
+                table[found + 1] = found
+                found += 1
+                codes[at] = found
+                native.put_u32(out, end, size)
+                native.copy(out, end + 4, octets, start, size)
+                end += 4 + size
         start += size
-    return end
+    return found, end
 
 
 def _put_head(out: bytearray, count: int, first: int) -> int:

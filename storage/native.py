@@ -19,5 +19,15 @@ def put_u32(out: bytearray, at: int, value: int) -> None:
     out[at : at + 4] = (value & 0xFFFFFFFF).to_bytes(4, "little")
 
 
+def mix(octets: bytearray, start: int, size: int) -> int:
+    """A number that is most likely another one for other octets. The twins need not agree on which."""
+    return hash(bytes(octets[start : start + size]))
+
+
+def same(octets: bytearray, at: int, other: int, size: int) -> bool:
+    """Are there the same octets in both places?"""
+    return octets[at : at + size] == octets[other : other + size]
+
+
 def copy(out: bytearray, at: int, octets: bytearray, start: int, size: int) -> None:
     out[at : at + size] = octets[start : start + size]

@@ -169,15 +169,18 @@ class _Encoder:
             if only < 0:
                 return Page(levels, PLAIN)
             return Page(levels + _only(only, len(numbers), self._count), DICTIONARY, len(numbers), dictionary)
+        return self._numbered(codes, memoryview(table), len(numbers), dictionary, nullable)
+
+    def _numbered(self, codes: memoryview, table: memoryview, words: int, dictionary: bytes, nullable: bool) -> Page:
         bits = self._bits()
-        width = _width(len(numbers))
-        present = encodings.words(codes, self._count, memoryview(table), width, self._out, bits)
+        width = _width(words)
+        present = encodings.words(codes, self._count, table, width, self._out, bits)
         levels = self._levels(bits, present) if nullable else b""
         if present == 0:
             return Page(levels, PLAIN)
         groups = -(-present // 8)
         head = bytes((width,)) + varint(groups << 1 | 1)
-        return Page(levels + head + self._written(groups * width), DICTIONARY, len(numbers), dictionary)
+        return Page(levels + head + self._written(groups * width), DICTIONARY, words, dictionary)
 
     def _truths(self, column: Codes) -> Page:
         """A bit for each row."""
@@ -224,15 +227,18 @@ class _Encoder:
     # Texts
 
     def _texts(self, column: Texts) -> Page:
-        ends, octets = column.ends, column.octets
-        if not octets:
+        """Words whose numbers nobody knows yet: most come again."""
+        ends, count = column.ends, self._count
+        if ends[-1] == 0:
             return Page(self._same_levels(False), PLAIN)
+        octets = column.octets[: ends[-1]]
         if not octets.isascii():
             ends, octets = readable(ends, octets)
-        bits = self._bits()
-        out = bytearray(len(octets) + 4 * self._count)
-        end = encodings.texts(ends, octets, out, bits)
-        return Page(self._level_run(bits) + memoryview(out)[:end], PLAIN)
+        sizes = (1 << count.bit_length(), count, count + 1)
+        slots, codes, table = (memoryview(array("i", bytes(4 * size))) for size in sizes)
+        dictionary = bytearray(len(octets) + 4 * count)
+        words, end = encodings.number(ends, octets, slots, codes, table, dictionary)
+        return self._numbered(codes, table, words, bytes(memoryview(dictionary)[:end]), True)
 
     def _written(self, end: int) -> bytes:
         return bytes(memoryview(self._out)[:end])

@@ -3,7 +3,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.turn cimport Turn
-from rabbitlike.protocol.properties cimport message_id_of
+from rabbitlike.protocol cimport octets
+from rabbitlike.protocol.properties cimport message_id_at
 
 cdef int64_t HOUR_MS
 cdef int RECENT, CONFIRM, DELIVER, ENQUEUE, PUBLISH, REFUSED, REMEMBERED, CELLS
@@ -26,12 +27,14 @@ cdef class Rows:
     cdef readonly object cells
     cdef public bint is_busy
     cdef int64_t _now_ms
+    cdef Py_ssize_t _ids_end
     cdef Py_ssize_t _id_rows
     cdef int64_t[::1] _cells
     cdef int32_t[::1] _id_ends
 
-    cdef object add_id(self, Py_ssize_t at, bytes message_id)
-    @cython.locals(at=Py_ssize_t, end=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, p="unsigned char*")
+    cdef object add_id(self, Py_ssize_t at, bytes properties, Py_ssize_t place)
+    @cython.locals(at=Py_ssize_t)
     cdef object _fill_ids(self, Py_ssize_t count)
 
 
@@ -63,7 +66,7 @@ cdef class Events:
     cdef Rows _rows
     cdef object _timer
     cdef bytes _last_properties
-    cdef bytes _last_id
+    cdef Py_ssize_t _last_id_at
     cdef object _awaiting
     cdef Unconfirmed _newest
     cdef public object export

@@ -13,12 +13,15 @@ from rabbitlike.broker.event_columns import CONFIRM, DELIVER, ENQUEUE, MOST_ATTE
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
-from rabbitlike.protocol.properties import message_id_of
+from rabbitlike.protocol import octets
+from rabbitlike.protocol.properties import message_id_at
 from rabbitlike.storage.columns import CELLS
 
 HOUR_MS = 3_600_000
 #: Sealed rows that stay to be searched.
 RECENT = 2
+#: Octets of ids, and as many as there were, that room is made for when there is none left.
+MORE_IDS = 65536
 #: Steps that are remembered to be found at once; a power of two.
 REMEMBERED = 256
 
@@ -30,6 +33,7 @@ class Rows:
         "_cells",
         "_id_ends",
         "_id_rows",
+        "_ids_end",
         "_now_ms",
         "addresses",
         "capacity",
@@ -52,6 +56,8 @@ class Rows:
         #: For whoever unpacks them.
         self.cells = array("q", (0,)) * (capacity * CELLS)
         self._cells = self.cells
+        #: Message ids without anything between them, with room behind them, and where that of each row ends.
+        self.ids = bytearray()
         self._id_ends = array("i", (0,)) * capacity
 
     def begin(self, first_seq: int, now_ms: int) -> None:
@@ -73,26 +79,30 @@ class Rows:
         self.time_starts: list[int] = []
         self.times_ms: list[int] = []
         self._now_ms = -1
-        #: Message ids without anything between them, and where that of each row ends; of so many rows that is said.
-        self.ids = bytearray()
+        #: Of so many octets of ids, and so many rows, it is said where each id ends.
+        self._ids_end = 0
         self._id_rows = 0
 
     def release(self) -> None:
         """Whoever took them to export them is done. Called on any thread."""
         self.is_busy = False
 
-    def add_id(self, at: int, message_id: bytes) -> None:
-        """The id of a row that has one."""
+    def add_id(self, at: int, properties: bytes, place: int) -> None:
+        """The id of a row that has one: it stands in its properties, its length first."""
         self._fill_ids(at)
-        self.ids += message_id
-        self._id_ends[at] = len(self.ids)
+        size = properties[place]
+        if self._ids_end + size > len(self.ids):
+            self.ids += bytes(len(self.ids) + MORE_IDS)
+        p = self.ids
+        octets.put_part(p, self._ids_end, properties, place + 1, size)
+        self._ids_end += size
+        self._id_ends[at] = self._ids_end
         self._id_rows = at + 1
 
     def _fill_ids(self, count: int) -> None:
         """Rows without an id end where the one before does."""
-        end = len(self.ids)
         for at in range(self._id_rows, count):
-            self._id_ends[at] = end
+            self._id_ends[at] = self._ids_end
         self._id_rows = count
 
     def id_ends(self) -> memoryview:
@@ -143,7 +153,7 @@ class Events:
         "_keys",
         "_last_address",
         "_last_address_code",
-        "_last_id",
+        "_last_id_at",
         "_last_properties",
         "_last_tag",
         "_last_tag_code",
@@ -168,8 +178,8 @@ class Events:
         self._rows: Rows | None = None
         self._timer: Timer | None = None
         # Messages that follow each other share what their publisher repeats: what was looked up holds for the next.
-        self._last_properties = b""
-        self._last_id = b""
+        self._last_properties = b"\0\0"
+        self._last_id_at = message_id_at(self._last_properties)
         self._last_address: bytes | None = None
         self._last_address_code = 0
         self._last_tag: str | None = None
@@ -238,9 +248,9 @@ class Events:
         rows._cells[cell + 3] = tail
         if properties is not self._last_properties and properties != self._last_properties:
             self._last_properties = properties
-            self._last_id = message_id_of(properties)
-        if self._last_id:
-            rows.add_id(at, self._last_id)
+            self._last_id_at = message_id_at(properties)
+        if self._last_id_at > 0:
+            rows.add_id(at, properties, self._last_id_at)
         rows.count = at + 1
 
     def add_run(
@@ -296,7 +306,7 @@ class Events:
     def _repeat(self, back: int, position: int, took_ms: int) -> bool:
         """In the same turn, the row so many before the next once more, but for these. False: that is not possible."""
         rows = self._rows
-        if rows is None or rows.count < back or rows.count == rows.capacity or self._last_id:
+        if rows is None or rows.count < back or rows.count == rows.capacity or self._last_id_at > 0:
             return False
         cell = rows.count * CELLS
         like = cell - back * CELLS

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rabbitlike.storage import native
 from rabbitlike.storage.columns import (
     CELLS,
     Codes,
@@ -154,3 +155,18 @@ def test_many_words() -> None:
     file = Parquet([("word", "string", False)], zstd)
     table = parquet.ParquetFile(io.BytesIO(b"".join(file.file({"word": words}, count)))).read()
     assert table.column("word").to_pylist() == [f"word {number % 3000}" for number in range(count)]
+
+
+@pytest.mark.parametrize("is_mixed", [True, False], ids=["", "that all look alike to the pure build"])
+def test_texts_that_come_again_are_written_once(is_mixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_mixed:
+        monkeypatch.setattr(native, "mix", lambda octets, start, size: -1)
+    count = 20_000
+    ids = [f"{number * number % 701:036}".encode() * (number % 5 != 4) for number in range(count)]
+    column = texts(ids)
+    column.octets.extend(b"\xff" * 100)  # of what stood there before
+    file = b"".join(Parquet([("id", "string", True)], zstd).file({"id": column}, count))
+    read = parquet.ParquetFile(io.BytesIO(file))
+    assert read.read().column("id").to_pylist() == [each.decode() or None for each in ids]
+    if is_mixed:
+        assert read.metadata.row_group(0).column(0).total_uncompressed_size < 701 * 40 + count * (1 + 10) / 8 + 200
