@@ -69,8 +69,8 @@ class Content:
         """A whole message has arrived; `address`, `bits` and `properties` belong to it."""
         raise NotImplementedError
 
-    def on_publishes(self, bodies: list[bytes]) -> None:
-        """The same for several in a row that differ in their bodies alone, which are all of one size."""
+    def on_publishes(self, bodies: list[bytes], body_bytes: int) -> None:
+        """The same for several in a row that differ in their bodies alone, of so many octets in all."""
         for body in bodies:
             self.on_publish(body)
 

@@ -9,6 +9,14 @@ cdef uint32_t BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK, BASIC_AC
 cdef Py_ssize_t SMALLEST_BUFFER, KEPT_BUFFER
 
 
+@cython.final
+cdef class Likeness:
+    cdef bytes before
+    cdef bytes behind
+    cdef bytes between
+    cdef readonly Py_ssize_t size
+
+
 cdef class OutBuffer:
     cdef public bytearray data
     cdef public Py_ssize_t size
@@ -24,10 +32,10 @@ cdef class OutBuffer:
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
     cpdef object put_deliver(self, uint32_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered, bytes address,
                              bytes properties, bytes body, Py_ssize_t payload_max)
-    @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
-    cpdef object put_like(self, bytes before, uint64_t delivery_tag, bytes behind, bytes body)
     @cython.locals(p="unsigned char*", size=Py_ssize_t)
-    cpdef object put_run(self, bytes before, uint64_t delivery_tag, bytes behind, list bodies)
+    cpdef object put_like(self, Likeness like, uint64_t delivery_tag, bytes body)
+    @cython.locals(p="unsigned char*", size=Py_ssize_t)
+    cpdef object put_run(self, Likeness like, uint64_t delivery_tag, list bodies, Py_ssize_t body_bytes)
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
     cpdef object put_get_ok(self, uint32_t channel, uint64_t delivery_tag, bint redelivered, bytes address, uint32_t message_count,
                             bytes properties, bytes body, Py_ssize_t payload_max)
@@ -48,18 +56,18 @@ cdef class FrameReader:
     cdef public bint is_stalled
     cdef bint _is_known
     cdef Content _current
-    cdef bytes _template
-    cdef Py_ssize_t _template_size
-    cdef Py_ssize_t _body_size
+    cdef bint _may_repeat
+    cdef bytes _head
+    cdef bytes _between
     cdef Py_ssize_t _publish_at
 
     cpdef object on_method(self, Content channel, bytes payload)
     cpdef object on_odd_frame(self, int kind, int number, bytes payload)
     cpdef object forget_current(self)
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, size=Py_ssize_t, following=Py_ssize_t, kind=int, number=int,
-                   channel=Content)
+                   channel=Content, size_at=Py_ssize_t)
     cpdef object feed(self, bytearray data, Py_ssize_t end)
-    @cython.locals(channel=Content, body_at=Py_ssize_t, following=Py_ssize_t, bodies=list)
+    @cython.locals(channel=Content, following=Py_ssize_t, bodies=list, largest=Py_ssize_t, count=Py_ssize_t)
     cdef bint _repeats(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cdef object _lose_framing(self, int kind, Py_ssize_t size, int end_octet)
     @cython.locals(index=uint32_t)

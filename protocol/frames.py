@@ -3,7 +3,7 @@
 `FrameReader.feed` walks a whole read in one loop and makes no object per frame; what is not hot leaves it through
 `on_method` and `on_odd_frame`. `OutBuffer` is where answers stand until the end of the read. Every size is checked here
 before anybody below reads. Most messages look like the one before: a publish that repeats the last one up to its body
-is known by one comparison, a delivery that differs in tag and body alone is three copies.
+is known by comparing octets, a delivery that differs in tag and body alone is a few copies.
 """
 
 from rabbitlike.protocol import octets
@@ -27,6 +27,23 @@ from rabbitlike.protocol.errors import frame_error
 SMALLEST_BUFFER = 512
 #: A buffer that grew beyond this goes back to the allocator when a burst is over.
 KEPT_BUFFER = 65536
+
+
+class Likeness:
+    """What the frames of a delivery are beside its tag, its body and the two sizes of that."""
+
+    __slots__ = ("before", "behind", "between", "size")
+
+    def __init__(self, frames: bytes, tag_at: int, properties_size: int, body_size: int) -> None:
+        """Of a delivery whose tag stands at ``tag_at``, with one frame of body."""
+        body_at = len(frames) - 1 - body_size
+        size_at = body_at - 7 - 1 - properties_size - 8
+        #: Before the tag, from there to the body's size, and from there to the size of its frame.
+        self.before = frames[:tag_at]
+        self.behind = frames[tag_at + 8 : size_at]
+        self.between = frames[size_at + 8 : body_at - 4]
+        #: All octets but the body.
+        self.size = len(frames) - body_size
 
 
 class OutBuffer:
@@ -99,28 +116,20 @@ class OutBuffer:
         self.size = at + 1
         self._put_content(channel, properties, body, payload_max)
 
-    def put_like(self, before: bytes, delivery_tag: int, behind: bytes, body: bytes) -> None:
-        """A delivery like an earlier one: what stands before its tag, and between tag and body; see `likeness`."""
-        size = len(body)
-        self.reserve(len(before) + len(behind) + size + 9)
-        p = self.data
-        at = self.size
-        octets.put_bytes(p, at, before)
-        at += len(before)
-        octets.put_u64(p, at, delivery_tag)
-        octets.put_bytes(p, at + 8, behind)
-        at += 8 + len(behind)
-        octets.put_bytes(p, at, body)
-        at += size
-        p[at] = FRAME_END
-        self.size = at + 1
-
-    def put_run(self, before: bytes, delivery_tag: int, behind: bytes, bodies: list[bytes]) -> None:
-        """The same for several in a row, whose bodies are of one size; the tag is the first one's."""
-        size = (len(before) + len(behind) + len(bodies[0]) + 9) * len(bodies)
+    def put_like(self, like: Likeness, delivery_tag: int, body: bytes) -> None:
+        """A delivery like an earlier one but for its tag and body, which fits in a frame and is not empty."""
+        size = like.size + len(body)
         self.reserve(size)
         p = self.data
-        octets.put_run(p, self.size, before, delivery_tag, behind, bodies)
+        octets.put_like(p, self.size, like.before, delivery_tag, like.behind, like.between, body)
+        self.size += size
+
+    def put_run(self, like: Likeness, delivery_tag: int, bodies: list[bytes], body_bytes: int) -> None:
+        """The same for several in a row, with so many octets in all; the tag is the first one's."""
+        size = len(bodies) * like.size + body_bytes
+        self.reserve(size)
+        p = self.data
+        octets.put_run(p, self.size, like.before, delivery_tag, like.behind, like.between, bodies)
         self.size += size
 
     def put_get_ok(
@@ -192,21 +201,16 @@ class OutBuffer:
         self.size = at
 
 
-def likeness(frames: bytes, tag_at: int, body_size: int) -> tuple[bytes, bytes]:
-    """What `put_like` needs to make deliveries like this one, whose tag stands at ``tag_at`` and whose body is last."""
-    return frames[:tag_at], frames[tag_at + 8 : len(frames) - body_size - 1]
-
-
 class FrameReader:
     """Cuts frames from a read buffer; a connection is one."""
 
     __slots__ = (
-        "_body_size",
+        "_between",
         "_current",
+        "_head",
         "_is_known",
+        "_may_repeat",
         "_publish_at",
-        "_template",
-        "_template_size",
         "at",
         "channels",
         "current_number",
@@ -229,11 +233,11 @@ class FrameReader:
         self._is_known = False
         #: Set while handling a frame to stop right behind it; what follows stays unread.
         self.is_stalled = False
-        #: The octets of the last publish up to its body, and that body's size, when the next may well be the same;
-        #: `_template_size` is 0 when there is nothing to go by. It holds for the current channel only.
-        self._template = b""
-        self._template_size = 0
-        self._body_size = 0
+        #: The next publish may well be like the last one, on the current channel: the octets of that up to its body's
+        #: size, and from there to the size of the body's frame.
+        self._may_repeat = False
+        self._head = b""
+        self._between = b""
         #: Where in this read the publish under way started; -1 when it is not all of a piece.
         self._publish_at = -1
 
@@ -248,7 +252,7 @@ class FrameReader:
     def forget_current(self) -> None:
         """To be called whenever ``channels`` changes."""
         self._is_known = False
-        self._template_size = 0
+        self._may_repeat = False
 
     def feed(self, data: bytearray, end: int) -> None:
         """Handle every whole frame of ``data[self.at:end]`` and leave ``self.at`` at the first octet that belongs to
@@ -257,7 +261,7 @@ class FrameReader:
         at = self.at
         self._publish_at = -1
         while end - at >= 7:
-            if self._template_size != 0 and self._repeats(p, at, end):
+            if self._may_repeat and self._repeats(p, at, end):
                 at = self.at
                 continue
             kind, number, size = octets.frame_head(p, at)
@@ -271,7 +275,7 @@ class FrameReader:
                 self.current_number = number
                 self._current = self.channels.get(number)
                 self._is_known = True
-                self._template_size = 0
+                self._may_repeat = False
                 self._publish_at = -1
             channel = self._current
             if channel is None or kind != channel.expecting:
@@ -279,7 +283,7 @@ class FrameReader:
                 self.on_odd_frame(kind, number, octets.cut(p, at + 7, following - 1))
             elif kind == METHOD_FRAME:
                 self._publish_at = at
-                self._template_size = 0
+                self._may_repeat = False
                 self._take_method(channel, p, at + 7, size)
             else:
                 self.method_index = BASIC_PUBLISH
@@ -287,9 +291,10 @@ class FrameReader:
                     channel.take_header(p, at + 7, size)
                 else:
                     if self._publish_at >= 0 and channel.is_repeated and size == channel.body_size:
-                        self._template = octets.cut(p, self._publish_at, at + 7)
-                        self._template_size = at + 7 - self._publish_at
-                        self._body_size = size
+                        size_at = at - 9 - len(channel.properties.raw)
+                        self._head = octets.cut(p, self._publish_at, size_at)
+                        self._between = octets.cut(p, size_at + 8, at + 3)
+                        self._may_repeat = True
                     self._publish_at = -1
                     channel.take_body(p, at + 7, size)
             at = following
@@ -299,20 +304,20 @@ class FrameReader:
     def _repeats(self, p: bytearray, at: int, end: int) -> bool:
         """Handle the publish at ``at`` if it is like the last one and all there, and those like it behind. Was it?"""
         channel = self._current
-        body_at = at + self._template_size
-        following = body_at + self._body_size + 1
-        if (
-            following > end
-            or p[following - 1] != FRAME_END
-            or channel is None
-            or channel.expecting != METHOD_FRAME
-            or not octets.same(p, at, self._template_size, self._template)
-        ):
+        if channel is None or channel.expecting != METHOD_FRAME:
             return False
-        bodies = octets.cut_run(p, at, end, self._template, self._body_size)
-        self.at = at + len(bodies) * (following - at)
+        bodies: list[bytes] = []
+        largest = min(self.payload_max, channel.body_size_max)
+        following = octets.cut_run(p, at, end, self._head, self._between, largest, bodies)
+        count = len(bodies)
+        if count == 0:
+            return False
+        self.at = following
         self.method_index = BASIC_PUBLISH
-        channel.on_publishes(bodies)
+        if count == 1:
+            channel.on_publish(bodies[0])
+        else:
+            channel.on_publishes(bodies, following - at - count * (len(self._head) + len(self._between) + 13))
         return True
 
     def _lose_framing(self, kind: int, size: int, end_octet: int) -> None:

@@ -80,26 +80,48 @@ cdef inline bint same(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, by
     return size == PyBytes_GET_SIZE(data) and memcmp(p + at, PyBytes_AS_STRING(data), size) == 0
 
 
-cdef inline list cut_run(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, bytes head, Py_ssize_t size):
-    cdef Py_ssize_t body_at = PyBytes_GET_SIZE(head)
-    cdef Py_ssize_t last = body_at + size
-    cdef list found = []
-    while end - at > last and p[at + last] == 0xCE and memcmp(p + at, PyBytes_AS_STRING(head), body_at) == 0:
-        found.append(PyBytes_FromStringAndSize(<const char*>p + at + body_at, size))
-        at += last + 1
-    return found
+cdef inline Py_ssize_t cut_run(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, bytes head, bytes between,
+                               Py_ssize_t largest, list bodies) except -1:
+    cdef Py_ssize_t size_at = PyBytes_GET_SIZE(head)
+    cdef Py_ssize_t between_size = PyBytes_GET_SIZE(between)
+    cdef Py_ssize_t body_at = size_at + 8 + between_size + 4
+    cdef Py_ssize_t size
+    while end - at > body_at:
+        size = get_u32(p, at + body_at - 4)
+        if size == 0 or size > largest or end - at - body_at <= size or get_u64(p, at + size_at) != <uint64_t>size:
+            break
+        if (
+            p[at + body_at + size] != 0xCE
+            or memcmp(p + at, PyBytes_AS_STRING(head), size_at) != 0
+            or memcmp(p + at + size_at + 8, PyBytes_AS_STRING(between), between_size) != 0
+        ):
+            break
+        bodies.append(PyBytes_FromStringAndSize(<const char*>p + at + body_at, size))
+        at += body_at + size + 1
+    return at
 
 
-cdef inline object put_run(unsigned char* p, Py_ssize_t at, bytes before, uint64_t tag, bytes behind, list bodies):
+cdef inline void put_like(unsigned char* p, Py_ssize_t at, bytes before, uint64_t tag, bytes behind, bytes between,
+                          bytes body) noexcept:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(body)
+    put_bytes(p, at, before)
+    at += PyBytes_GET_SIZE(before)
+    put_u64(p, at, tag)
+    put_bytes(p, at + 8, behind)
+    at += 8 + PyBytes_GET_SIZE(behind)
+    put_u64(p, at, size)
+    put_bytes(p, at + 8, between)
+    at += 8 + PyBytes_GET_SIZE(between)
+    put_u32(p, at, <uint32_t>size)
+    put_bytes(p, at + 4, body)
+    p[at + 4 + size] = 0xCE
+
+
+cdef inline object put_run(unsigned char* p, Py_ssize_t at, bytes before, uint64_t tag, bytes behind, bytes between,
+                           list bodies):
+    cdef Py_ssize_t each = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(behind) + PyBytes_GET_SIZE(between) + 21
     cdef bytes body
     for body in bodies:
-        put_bytes(p, at, before)
-        at += PyBytes_GET_SIZE(before)
-        put_u64(p, at, tag)
-        put_bytes(p, at + 8, behind)
-        at += 8 + PyBytes_GET_SIZE(behind)
-        put_bytes(p, at, body)
-        at += PyBytes_GET_SIZE(body)
-        p[at] = 0xCE
-        at += 1
+        put_like(p, at, before, tag, behind, between, body)
+        at += each + PyBytes_GET_SIZE(body)
         tag += 1

@@ -5,9 +5,8 @@ here. Both must do the same; this module itself is never compiled. No bounds are
 sizes first.
 """
 
-from array import array
+from functools import lru_cache
 from struct import Struct, iter_unpack
-from sys import byteorder
 
 from rabbitlike.protocol.constants import FRAME_END
 
@@ -20,7 +19,6 @@ _CONTENT_HEAD = Struct(">HHQ")
 _CONTENT_FRAME_HEAD = Struct(">BHIHHQ")
 _TAG = Struct(">QB")
 _END = bytes((FRAME_END,))
-_NO_TAG = bytes(8)
 
 
 def get_u16(p: bytes | bytearray, at: int) -> int:
@@ -99,38 +97,64 @@ def same(p: bytes | bytearray, at: int, size: int, data: bytes) -> bool:
     return size == len(data) and p[at : at + size] == data
 
 
-def cut_run(p: bytearray, at: int, end: int, head: bytes, size: int) -> list[bytes]:
-    """What stands behind ``head``, ``size`` octets and the end of a frame, for as often as that repeats from ``at`` on.
+@lru_cache(maxsize=1024)
+def _sized(head: int, between: int) -> Struct:
+    """So many octets, a size, so many octets, the size again as that of a frame."""
+    return Struct(f">{head}sQ{between}sI")
 
-    Without a step of Python's for each but the loop itself.
+
+@lru_cache(maxsize=1024)
+def _tagged(before: int, behind: int, between: int) -> Struct:
+    return Struct(f">{before}sQ{behind}sQ{between}sI")
+
+
+def cut_run(p: bytearray, at: int, end: int, head: bytes, between: bytes, largest: int, bodies: list[bytes]) -> int:
+    """Read publishes that differ in their bodies alone, from ``at`` on, and add these to ``bodies``. Where they end.
+
+    Each is ``head``, the body's size, ``between``, its size as that of a frame, the body, the end of the frame.
     """
+    shape = _sized(len(head), len(between))
+    before = 0
+    while end - at > shape.size:
+        each_head, body_size, each_between, size = shape.unpack_from(p, at)
+        body_at = at + shape.size
+        last = body_at + size
+        if each_head != head or each_between != between or size != body_size or not 0 < size <= largest:
+            break
+        if last >= end or p[last] != FRAME_END:
+            break
+        bodies.append(bytes(p[body_at:last]))
+        at = last + 1
+        if size == before:
+            at = _cut_equal(p, at, end, bytes(p[body_at - shape.size : body_at]), size, bodies)
+        before = size
+    return at
+
+
+def _cut_equal(p: bytearray, at: int, end: int, head: bytes, size: int, bodies: list[bytes]) -> int:
+    """Those whose size is the same: with no step of Python's but the loop itself."""
     step = len(head) + size + 1
-    found = []
-    whole = memoryview(p)[at : end - (end - at) % step]
-    for each_head, body, last in iter_unpack(f"{len(head)}s{size}ss", whole):
+    for each_head, body, last in iter_unpack(f"{len(head)}s{size}ss", memoryview(p)[at : end - (end - at) % step]):
         if each_head != head or last != _END:
             break
-        found.append(body)
-    return found
+        bodies.append(body)
+        at += step
+    return at
 
 
-def put_run(p: bytearray, at: int, before: bytes, tag: int, behind: bytes, bodies: list[bytes]) -> None:
-    """For each body, all of one size: what comes before, the next tag, what is behind that, the body, a frame's end.
+def put_like(p: bytearray, at: int, before: bytes, tag: int, behind: bytes, between: bytes, body: bytes) -> None:
+    """``before``, a tag, ``behind``, the body's size, ``between``, its size as that of a frame, the body, its end."""
+    put_run(p, at, before, tag, behind, between, [body])
 
-    The bodies are joined by what stands between them, and the tags written octet by octet over all of them: byte k of
-    every tag is one assignment.
-    """
-    tag_at = at + len(before)
-    step = len(before) + 8 + len(behind) + len(bodies[0]) + 1
-    end = at + step * len(bodies)
-    head = before + _NO_TAG + behind
-    view = memoryview(p)
-    view[at : at + len(head)] = head
-    view[at + len(head) : end - 1] = (_END + head).join(bodies)
-    p[end - 1] = FRAME_END
-    tags = array("Q", range(tag, tag + len(bodies)))
-    if byteorder == "little":
-        tags.byteswap()
-    octets = tags.tobytes()
-    for k in range(8):
-        p[tag_at + k : end : step] = octets[k::8]
+
+def put_run(p: bytearray, at: int, before: bytes, tag: int, behind: bytes, between: bytes, bodies: list[bytes]) -> None:
+    """The same for each body, with the next tag."""
+    pack = _tagged(len(before), len(behind), len(between)).pack
+    parts = []
+    for body in bodies:
+        size = len(body)
+        parts.append(pack(before, tag, behind, size, between, size))
+        parts.append(body)
+        parts.append(_END)
+        tag += 1
+    put_bytes(p, at, b"".join(parts))

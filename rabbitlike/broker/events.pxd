@@ -87,7 +87,7 @@ cdef class Events:
     )
     @cython.locals(message=Message, like=Message)
     cdef object add_run(self, int event, Place place, list messages, str tag, int64_t took_ms, int64_t reason)
-    @cython.locals(message=Message, back=int, is_like=bint, size=Py_ssize_t)
+    @cython.locals(message=Message, back=int, is_like=bint, size=Py_ssize_t, before=Py_ssize_t)
     cdef object add_entries(self, Place vhost, Place queue, list messages)
     cdef object _add_message(self, int event, Place place, Message message, str tag, int64_t took_ms, int64_t reason)
     @cython.locals(rows=Rows, cell=Py_ssize_t, like=Py_ssize_t)

@@ -277,14 +277,15 @@ class Events:
         """Two rows for each message, which differ in their bodies alone: its publish, and that it is in a queue. None:
         of that queue nothing is told."""
         back = 1 if queue is None else 2
-        is_like = False
+        before = -1
         for message in messages:
+            size = len(message.body)
+            is_like = size == before
+            before = size
             if not is_like or not self._repeat(back, 0, -1):
-                size = len(message.body)
                 self.add(PUBLISH, vhost, message.address, message.properties, 0, message.priority, size, 0, None, -1, 0)
             if queue is not None and not (is_like and self._repeat(back, message.position, -1)):
                 self._add_message(ENQUEUE, queue, message, None, -1, 0)
-            is_like = True
 
     def _add_message(
         self, event: int, place: Place, message: Message, tag: str | None, took_ms: int, reason: int

@@ -47,11 +47,11 @@ class Subscriber:
         raise NotImplementedError
 
     def room(self, like: Message) -> int:
-        """How many more like this one, which it has just been given, it can take right now, all at once."""
+        """How many more like this one, which it was just given, it can take right now, unless they are too large."""
         return 0
 
-    def deliver_run(self, messages: list[Message]) -> None:
-        """Give it several that are like the one before but for their bodies; no more than it has `room` for."""
+    def deliver_run(self, messages: list[Message]) -> int:
+        """Give it as many of these as it can take; it said that it has `room` for them. How many that were."""
         raise NotImplementedError
 
     def cancel(self) -> None:

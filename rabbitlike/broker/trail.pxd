@@ -22,9 +22,10 @@ cdef class Trail(Place):
     )
     cpdef object published_run(self, list messages, Trail queue)
     cpdef object confirmed(
-        self, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number, bint accepted,
-        Py_ssize_t count
+        self, bytes address, bytes properties, int priority, Py_ssize_t size, int64_t number, bint accepted
     )
+    @cython.locals(like=Message, message=Message, size=Py_ssize_t, count=Py_ssize_t)
+    cpdef object confirmed_run(self, list messages, int64_t number)
     cpdef object enqueued(self, Message message)
     cpdef object refused(self, Message message)
     @cython.locals(wait_ms=int64_t)

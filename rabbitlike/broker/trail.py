@@ -4,6 +4,7 @@ A queue without one, as nearly all are, pays a look at an empty slot. Whether th
 changes (`Vhost.retrace`), never where messages pass.
 """
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.event_columns import (
@@ -69,11 +70,19 @@ class Trail(Place):
             self._events.add_entries(self, queue if queue is not None and queue.is_logged else None, messages)
 
     def confirmed(
-        self, address: bytes, properties: bytes, priority: int, size: int, number: int, accepted: bool, count: int
+        self, address: bytes, properties: bytes, priority: int, size: int, number: int, accepted: bool
     ) -> None:
-        """The publisher of so many that are alike hears so when commit ``number`` is done; 0: now."""
+        """Its publisher hears so when commit ``number`` is done; 0: now."""
         if self._events is not None:
-            self._events.confirm(self, address, properties, priority, size, number, accepted, count)
+            self._events.confirm(self, address, properties, priority, size, number, accepted, 1)
+
+    def confirmed_run(self, messages: list[Message], number: int) -> None:
+        """The same for several that were accepted and differ in their bodies alone."""
+        if self._events is not None:
+            like = messages[0]
+            for size, alike in groupby([len(message.body) for message in messages]):
+                count = len(list(alike))
+                self._events.confirm(self, like.address, like.properties, like.priority, size, number, True, count)
 
     # A queue's
 

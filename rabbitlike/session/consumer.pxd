@@ -6,6 +6,7 @@ from rabbitlike.broker.message cimport Message, with_delivery_count
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.turn cimport Turn
+from rabbitlike.protocol.frames cimport Likeness
 from rabbitlike.session.outlet cimport Outlet
 from rabbitlike.session.unacked cimport Delivery, Unacked, make_delivery
 
@@ -23,11 +24,9 @@ cdef class Consumer(Subscriber):
     cdef Turn _turn
     cdef Counters _counters
     cdef Counters _totals
-    cdef bytes _before
-    cdef bytes _behind
+    cdef Likeness _like
     cdef bytes _last_address
     cdef bytes _last_properties
-    cdef Py_ssize_t _last_size
     cdef object _timeout
     cdef object _any_timeout
     cdef object _timeout_ms
@@ -38,10 +37,11 @@ cdef class Consumer(Subscriber):
     cpdef bint takes(self) except -1
     @cython.locals(unacked=Unacked, properties=bytes, delivery=Delivery)
     cpdef object deliver(self, Message message)
-    @cython.locals(outlet=Outlet, each=int64_t, room=int64_t)
+    @cython.locals(room=int64_t)
     cpdef int64_t room(self, Message like) except -1
-    @cython.locals(unacked=Unacked, count=Py_ssize_t, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
-    cpdef object deliver_run(self, list messages)
+    @cython.locals(like=Likeness, outlet=Outlet, left=Py_ssize_t, size=Py_ssize_t, body_bytes=Py_ssize_t, bodies=list,
+                   count=Py_ssize_t, unacked=Unacked, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
+    cpdef int64_t deliver_run(self, list messages) except -1
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cdef object _watch(self, Delivery delivery)

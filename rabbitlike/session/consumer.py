@@ -11,7 +11,7 @@ from rabbitlike.broker.message import Message, with_delivery_count
 from rabbitlike.broker.ports import ClientName, Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.turn import Turn
-from rabbitlike.protocol.frames import likeness
+from rabbitlike.protocol.frames import Likeness
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session import views
 from rabbitlike.session.outlet import Outlet
@@ -31,14 +31,12 @@ class Consumer(Subscriber):
     __slots__ = (
         "_ack_timeout_ms",
         "_any_timeout",
-        "_before",
-        "_behind",
         "_counters",
         "_deadline_ms",
         "_is_timed",
         "_last_address",
         "_last_properties",
-        "_last_size",
+        "_like",
         "_number",
         "_outlet",
         "_tag_octets",
@@ -85,11 +83,9 @@ class Consumer(Subscriber):
         self.pair = channel.pair_with(queue)
         self._totals: Counters = channel.totals
         #: What the last delivery looked like around its tag and body, and by what the next is known to look the same.
-        self._before = b""
-        self._behind = b""
+        self._like: Likeness | None = None
         self._last_address = b""
         self._last_properties = b""
-        self._last_size = -1
         #: Who looks after deliveries that are not settled in time; None where there is no such time.
         self._timeout: AckTimeout | None = None
         self._timeout_ms = 0
@@ -116,12 +112,13 @@ class Consumer(Subscriber):
         if message.attempts > 0 or self.queue.counts_deliveries:
             properties = with_delivery_count(message)
         if (
-            message.address is self._last_address
+            self._like is not None
+            and message.address is self._last_address
             and properties is self._last_properties
-            and len(message.body) == self._last_size
+            and 0 < len(message.body) <= self._outlet.payload_max
             and message.attempts == 0
         ):
-            self._outlet.put_like(self._before, unacked.last_tag, self._behind, message.body)
+            self._outlet.put_like(self._like, unacked.last_tag, message.body)
         else:
             self._put(message, properties, unacked.last_tag)
         self._outlet.mark()
@@ -145,18 +142,14 @@ class Consumer(Subscriber):
                 self._watch(delivery)
 
     def room(self, like: Message) -> int:
-        outlet = self._outlet
         if (
-            not outlet.open
+            not self._outlet.open
+            or self._like is None
             or like.address is not self._last_address
             or like.properties is not self._last_properties
-            or len(like.body) != self._last_size
-            or like.attempts != 0
         ):
             return 0
-        # As many as it takes to fill the way out, the last of them reaching beyond.
-        each = len(self._before) + len(self._behind) + self._last_size + 9
-        room = (outlet.limit - outlet.size + each - 1) // each
+        room = self._outlet.limit  # what is left of it is for `deliver_run` to see to, which knows how large they are
         if not self.no_ack:
             if self.prefetch_count != 0:
                 room = min(room, self.prefetch_count - self.held)
@@ -164,20 +157,37 @@ class Consumer(Subscriber):
                 room = min(room, self._unacked.limit - self._unacked.held)
         return room
 
-    def deliver_run(self, messages: list[Message]) -> None:
+    def deliver_run(self, messages: list[Message]) -> int:
+        like = self._like
+        if like is None:
+            return 0
+        # As many as it takes to fill the way out, the last of them reaching beyond.
+        outlet = self._outlet
+        left = outlet.limit - outlet.size
+        body_bytes = 0
+        bodies: list[bytes] = []
+        for message in messages:
+            size = len(message.body)
+            if left <= 0 or size > outlet.payload_max:
+                break
+            left -= like.size + size
+            body_bytes += size
+            bodies.append(message.body)
+        count = len(bodies)
+        if count == 0:
+            return 0
         unacked = self._unacked
-        count = len(messages)
         tag = unacked.last_tag + 1
         unacked.last_tag += count
-        self._outlet.put_run(self._before, tag, self._behind, [message.body for message in messages])
-        self._outlet.mark()
+        outlet.put_run(like, tag, bodies, body_bytes)
+        outlet.mark()
         self._counters.active_at_ms = self._turn.now_ms
         if self.no_ack:
             self.queue.counters.deliver_no_ack += count
             self._counters.deliver_no_ack += count
             self.pair.deliver_no_ack += count
             self._totals.deliver_no_ack += count
-            return
+            return count
         self.queue.counters.deliver += count
         self._counters.deliver += count
         self.pair.deliver += count
@@ -185,13 +195,14 @@ class Consumer(Subscriber):
         self.held += count
         unacked.held += count
         deliveries = []
-        for message in messages:
+        for message in messages[:count]:
             deliveries.append(make_delivery(tag, message, self.queue, self, self._turn.now_ms))
             tag += 1
         unacked.add_run(deliveries)
         if self._is_timed:
             for delivery in deliveries:
                 self._watch(delivery)
+        return count
 
     def _watch(self, delivery: Delivery) -> None:
         if self._timeout is not None:
@@ -219,15 +230,14 @@ class Consumer(Subscriber):
         )
         size = len(message.body)
         if message.attempts == 0 and 0 < size <= outlet.payload_max:
-            if message.address is self._last_address and size == self._last_size:
+            if message.address is self._last_address and properties is self._last_properties:
                 # Not the first of its kind: worth remembering.
                 frames = bytes(outlet.data[start : outlet.size])
-                self._before, self._behind = likeness(frames, FIRST_OCTETS + len(self._tag_octets), size)
-                self._last_properties = properties
+                self._like = Likeness(frames, FIRST_OCTETS + len(self._tag_octets), len(properties), size)
             else:
-                self._last_properties = b""  # nobody's: what is remembered is of another size or address
+                self._like = None  # what is remembered is of another kind
             self._last_address = message.address
-            self._last_size = size
+            self._last_properties = properties
 
     def retime(self) -> None:
         timeout = self._any_timeout

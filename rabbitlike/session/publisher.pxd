@@ -52,6 +52,7 @@ cdef class Publisher(Content):
     cdef Target _target
     cdef dict _targets
     cdef Trail _trail
+    cdef Py_ssize_t _traced_size
     cdef bint _is_watched
     cdef int64_t _delay_ms
     cdef bint _answers_due
@@ -65,7 +66,7 @@ cdef class Publisher(Content):
     cdef object on_publish(self, bytes body)
     @cython.locals(target=Target, properties=Properties, queue=Queue, body=bytes, number=int64_t, count=Py_ssize_t,
                    inlet=Counters, messages=list)
-    cdef object on_publishes(self, list bodies)
+    cdef object on_publishes(self, list bodies, Py_ssize_t body_bytes)
     @cython.locals(queue=Queue)
     cdef bint _takes_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
     cdef object _count(self, Counters exchange, Py_ssize_t count, Py_ssize_t copies)
@@ -75,7 +76,7 @@ cdef class Publisher(Content):
     @cython.locals(is_due=bint)
     cdef object _published(self, bint accepted, int64_t number, Py_ssize_t count)
     @cython.locals(raw=bytes, priority=int)
-    cdef object _note_confirm(self, bint accepted, int64_t number, Py_ssize_t count)
+    cdef object _note_confirm(self, bint accepted, int64_t number)
     cdef bint _needs_care(self) except -1
     cdef bint _may_delay(self, Target target) except -1
     @cython.locals(properties=Properties, number=int64_t, due_ms=int64_t, raw=bytes, delays=Delays)

@@ -104,6 +104,7 @@ class Publisher(Content):
         "_is_watched",
         "_target",
         "_targets",
+        "_traced_size",
         "_trail",
         "confirms",
         "connection",
@@ -136,8 +137,9 @@ class Publisher(Content):
         self.reply_consumer: ReplyConsumer | None = None
         self._target: Target | None = None
         self._targets: dict[bytes, Target] = {}
-        #: Who is told of the publish at hand.
+        #: Who is told of the publish at hand, and how large that is.
         self._trail: Trail | None = None
+        self._traced_size = 0
         #: How long the publish at hand is to wait, if nothing else is special about it.
         self._delay_ms = 0
         #: The properties at hand ask for the careful way.
@@ -188,6 +190,7 @@ class Publisher(Content):
             number = self.journal.number
         if target.trail is not None:
             self._trail = target.trail if self.confirms is not None else None
+            self._traced_size = len(body)
             target.trail.published(
                 self.address, properties.raw, properties.priority, len(body), len(target.queues), False
             )
@@ -206,9 +209,9 @@ class Publisher(Content):
             self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
         self._published(accepted, number, 1)
 
-    def on_publishes(self, bodies: list[bytes]) -> None:
+    def on_publishes(self, bodies: list[bytes], body_bytes: int) -> None:
         target = self._target
-        if target is None or not self._takes_run(target, len(bodies), len(bodies) * len(bodies[0])):
+        if target is None or not self._takes_run(target, len(bodies), body_bytes):
             for body in bodies:
                 self.on_publish(body)
             return
@@ -223,10 +226,11 @@ class Publisher(Content):
                 )
                 for body in bodies
             ]
-            queue.enqueue_run(messages)
+            queue.enqueue_run(messages, body_bytes)
             if target.trail is not None:
-                self._trail = target.trail if self.confirms is not None else None
                 target.trail.published_run(messages, queue.trail)
+                if self.confirms is not None:
+                    target.trail.confirmed_run(messages, number)
         count = len(bodies)
         self._count(target.counters, count, len(target.queues))
         self._count_pair(target.pair, count, True)
@@ -237,8 +241,7 @@ class Publisher(Content):
     def _takes_run(self, target: Target, count: int, body_bytes: int) -> bool:
         """Will so many publishes, of so many octets in all, go their way with nothing to look at in any of them?"""
         if (
-            count == 1
-            or self._is_watched
+            self._is_watched
             or not target.is_plain
             or target.generation != self.turn.generation
             or self.transaction is not None
@@ -411,6 +414,7 @@ class Publisher(Content):
         if self.vhost.trail is not None:
             trail = note_publish(self.vhost, publication)
             self._trail = trail if self.confirms is not None else None
+            self._traced_size = len(publication.body)
         accepted = publication.deposit(self.turn.now_ms)
         pair = self.pair_to(publication.source)
         self._count_pair(pair, 1, accepted)
@@ -470,7 +474,7 @@ class Publisher(Content):
         if self.confirms is not None:
             is_due = self.confirms.accept(number, count) if accepted else self.confirms.refuse()
             if self._trail is not None:
-                self._note_confirm(accepted, number, count)
+                self._note_confirm(accepted, number)
             if not is_due:
                 if not self._is_awaiting:
                     self._is_awaiting = True
@@ -481,10 +485,10 @@ class Publisher(Content):
         if self.turn.alarmed:
             self.connection.block()
 
-    def _note_confirm(self, accepted: bool, number: int, count: int) -> None:
+    def _note_confirm(self, accepted: bool, number: int) -> None:
         if self._trail is not None:
             raw, priority = self.properties.raw, self.properties.priority
-            self._trail.confirmed(self.address, raw, priority, self.body_size, number, accepted, count)
+            self._trail.confirmed(self.address, raw, priority, self._traced_size, number, accepted)
             self._trail = None
 
     def committed(self, number: int) -> bool:

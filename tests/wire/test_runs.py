@@ -13,7 +13,7 @@ from rabbitlike.broker.counters import NAMES, Counters
 from rabbitlike.broker.event_columns import columns
 from rabbitlike.broker.events import Rows
 from rabbitlike.broker.queues.queue import Queue
-from rabbitlike.protocol.frames import OutBuffer
+from rabbitlike.protocol.frames import Likeness, OutBuffer
 from rabbitlike.storage.columns import values
 from tests.support import frames
 from tests.support.pair import Channel, Client, Cut, Pair, bytewise, random_cuts, whole
@@ -28,6 +28,12 @@ def body(number: int) -> bytes:
 
 def bodies(first: int, count: int) -> list[bytes]:
     return [body(number) for number in range(first, first + count)]
+
+
+def publish(channel: int, each: bytes, **fields: object) -> bytes:
+    head = frames.encode_method(commands.Basic.Publish(routing_key="q"), channel)
+    parts = [frames.body_frame(channel, each[at : at + 4088]) for at in range(0, len(each), 4088)]
+    return head + frames.header_frame(channel, len(each), frames.properties(**fields)) + b"".join(parts)
 
 
 def publishes(
@@ -63,11 +69,11 @@ def talk(*clients: Client) -> list[Channel]:
 
 
 @pytest.mark.parametrize("cut", [whole, bytewise, random_cuts(1), random_cuts(2)])
-def test_every_body_comes_through_in_order(cut: object) -> None:
+def test_every_body_comes_through_in_order(cut: Cut) -> None:
     pair = Pair()
     ch = pair.connect().channel()
     ch.declare("q")
-    ch.client.feed(publishes(1, 0, 60), cut)  # type: ignore[arg-type]
+    ch.client.feed(publishes(1, 0, 60), cut)
     assert ch.drain() == bodies(0, 60)
 
 
@@ -90,6 +96,52 @@ def test_a_run_ends_where_something_else_stands() -> None:
     )
     assert ch.drain() == [*bodies(0, 50), b"unequal", *bodies(50, 200)]
     assert other.expect(commands.Channel.Close).reply_code == 404
+
+
+@pytest.mark.parametrize("cut", [whole, bytewise, random_cuts(3), random_cuts(4)])
+@pytest.mark.parametrize("no_ack", [True, False])
+def test_bodies_of_all_sizes(cut: Cut, no_ack: bool) -> None:
+    """None at all, and more than fit in a frame, among them."""
+    pair = Pair(cut=cut)
+    publisher, ch = talk(pair.connect(frame_max=4096), pair.connect(frame_max=4096))
+    ch.declare("q")
+    ch.consume("q", no_ack=no_ack)
+    sizes = [3, 3, 3, 3, 4, 5, 5, 700, 0, 1, 2, 4088, 4089, 4087, 9000, 1, 1, 0, 0, 6, 7, 7, 7, 8]
+    sent = [bytes((n + 1,)) * size for n, size in enumerate(sizes)]
+    publisher.feed(b"".join(publish(1, each) for each in sent))
+    got = ch.deliveries()
+    assert [(message.tag, message.body) for message in got] == list(enumerate(sent, 1))
+    channel = ch.client.connection.channels[1]
+    held = (queue_of(pair).unacked_bytes, channel.unacked.count)
+    assert held == ((0, 0) if no_ack else (sum(sizes), len(sizes)))
+
+
+def test_sizes_that_do_not_agree_end_a_run() -> None:
+    """A body that is announced larger than its frame goes on in the next one."""
+    ch = Pair().connect().channel()
+    ch.declare("q")
+    parted = publish(1, b"parts")[: -len(frames.body_frame(1, b"parts"))]
+    parted += frames.body_frame(1, b"pa") + frames.body_frame(1, b"rts")
+    ch.feed(publishes(1, 0, 9) + parted + publishes(1, 9, 9))
+    assert ch.drain() == [*bodies(0, 9), b"parts", *bodies(9, 9)]
+
+
+def test_an_empty_body_has_no_frame_also_in_a_run() -> None:
+    pair = Pair()
+    ch, watcher = talk(pair.connect(), pair.connect())
+    ch.declare("q")
+    ch.feed(publishes(1, 0, 9) + publish(1, b"") + frames.body_frame(1, b"") + publishes(1, 9, 9))
+    assert ch.client.expect(commands.Connection.Close).reply_code == 505
+    assert watcher.drain() == [*bodies(0, 9), b""]
+
+
+def test_a_body_too_large_amid_a_run() -> None:
+    pair = Pair(max_message_size=100)
+    ch, watcher = talk(pair.connect(), pair.connect())
+    ch.declare("q")
+    ch.feed(publishes(1, 0, 9) + publish(1, b"x" * 101) + publishes(1, 9, 9))
+    assert ch.expect(commands.Channel.Close).reply_code == 406
+    assert watcher.drain() == bodies(0, 9)
 
 
 def test_a_wrong_end_amid_a_run() -> None:
@@ -220,7 +272,7 @@ def told_of(cut: Cut, fields: dict[str, object], arguments: dict[str, object]) -
     ch.confirm()
     ch.client.feed(publishes(1, 0, 20, **fields), cut)
     pair.advance(5)
-    ch.client.feed(publishes(1, 20, 40, **fields), cut)
+    ch.client.feed(b"".join(publish(1, b"x" * (n // 3 + 1), **fields) for n in range(40)), cut)
     pair.advance(7)
     ch.expect_confirms()
     ch.qos(50)
@@ -407,16 +459,25 @@ def test_a_backlog_of_several_kinds() -> None:
     ]
 
 
-def test_tags_fill_all_their_octets() -> None:
-    """Tags of a run are written octet by octet: each must carry over to the next."""
-    for first in (1, 250, 65_500, 2**32 - 3, 2**63 - 400):
-        together, one_by_one = OutBuffer(), OutBuffer()
-        together.put(b"before")
-        one_by_one.put(b"before")
-        together.put_run(b"<", first, b">", bodies(0, 300))
-        for n in range(300):
-            one_by_one.put_like(b"<", first + n, b">", body(n))
-        assert together.take() == one_by_one.take()
+@pytest.mark.parametrize("first_tag", [1, 250, 65_500, 2**32 - 3, 2**63 - 400])
+def test_a_run_has_the_octets_of_its_deliveries(first_tag: int) -> None:
+    made = [b"x" * (n % 70 + 1) for n in range(300)]
+    properties = frames.properties(message_id="m", headers={"a": 1})
+
+    def deliver(out: OutBuffer, tag: int, each: bytes) -> None:
+        out.put_deliver(3, b"\x01c", tag, False, b"\x00\x01q", properties, each, 4088)
+
+    sample = OutBuffer()
+    deliver(sample, 1, b"sample")
+    like = Likeness(sample.take(), 11 + 2, len(properties), 6)
+    together, one_by_one, apart = OutBuffer(), OutBuffer(), OutBuffer()
+    for out in (together, one_by_one, apart):
+        out.put(b"before")
+    together.put_run(like, first_tag, made, sum(map(len, made)))
+    for tag, each in enumerate(made, first_tag):
+        one_by_one.put_like(like, tag, each)
+        deliver(apart, tag, each)
+    assert together.take() == one_by_one.take() == apart.take()
 
 
 # Settled

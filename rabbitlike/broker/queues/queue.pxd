@@ -68,8 +68,8 @@ cdef class Queue(Pumped):
     cpdef Counters inlet(self, object exchange)
     cpdef bint enqueue(self, Message message) except -1
     cpdef bint takes_run(self, int64_t count, int64_t body_bytes) except -1
-    @cython.locals(message=Message, count=int64_t, body_bytes=int64_t)
-    cpdef object enqueue_run(self, list messages)
+    @cython.locals(message=Message, count=int64_t)
+    cpdef object enqueue_run(self, list messages, int64_t body_bytes)
     cdef bint _enqueue_limited(self, Message message) except -1
     cdef bint _is_refused(self, Message message) except -1
     cdef object _deliver_or_expire(self, Message message)
@@ -77,8 +77,8 @@ cdef class Queue(Pumped):
     cdef object _trim(self)
     @cython.locals(ready=Ready, consumer=Subscriber, message=Message)
     cpdef object pump(self)
-    @cython.locals(most=int64_t, run=list, published_at_ms=int64_t, since=int64_t, body_bytes=int64_t)
-    cdef object _go_on(self, Subscriber consumer, Message message)
+    @cython.locals(message=Message, most=int64_t, run=list, count=int64_t, published_at_ms=int64_t, since=int64_t, body_bytes=int64_t)
+    cdef object _deliver_run(self, Subscriber consumer, Message like)
     @cython.locals(message=Message)
     cpdef Message take(self)
     cpdef object ack(self, Message message, int64_t delivered_at_ms)

@@ -291,14 +291,13 @@ class Queue(Pumped):
             and self.ready.memory_bytes + count * MESSAGE_COST + body_bytes <= self._window_bytes
         )
 
-    def enqueue_run(self, messages: list[Message]) -> None:
-        """Take in several that differ in their bodies alone, which are of one size. Only after `takes_run` said yes;
-        whoever publishes them tells the trail."""
+    def enqueue_run(self, messages: list[Message], body_bytes: int) -> None:
+        """Take in several that differ in their bodies alone. Only after `takes_run` said yes; whoever publishes them
+        tells the trail."""
         for message in messages:
             message.position = self._next_position
             self._next_position += 1
         count = len(messages)
-        body_bytes = count * len(messages[0].body)
         self.ready.push_run(messages, body_bytes)
         self.counters.publish += count
         if messages[0].persistent:
@@ -404,41 +403,42 @@ class Queue(Pumped):
             if self.trail is not None:
                 self.trail.delivered(message, consumer)
             consumer.deliver(message)
-            if self.consumers.is_alone:
-                self._go_on(consumer, message)
+            if self.consumers.is_alone and ready.count:
+                self._deliver_run(consumer, message)
 
-    def _go_on(self, consumer: Subscriber, message: Message) -> None:
+    def _deliver_run(self, consumer: Subscriber, like: Message) -> None:
         """A consumer was given a message: give it those that follow and are like it, all at once."""
-        most = consumer.room(message) if self.ready.count else 0
-        if most <= 0:
-            return
-        run = self.ready.pop_like(message, most)
+        most = consumer.room(like)
+        run = self.ready.next_like(like, most) if most > 0 else None
         if not run:
             return
-        published_at_ms = message.published_at_ms
+        count = consumer.deliver_run(run)
+        del run[count:]
+        published_at_ms = like.published_at_ms
         since = 0  # how many of the run were published at that time
+        body_bytes = 0
         for message in run:
             message.state = UNACKED
+            body_bytes += len(message.body)
             if message.published_at_ms != published_at_ms:
                 self.waiting.add(self.turn.now_ms - published_at_ms, since)
                 published_at_ms = message.published_at_ms
                 since = 0
             since += 1
         self.waiting.add(self.turn.now_ms - published_at_ms, since)
-        body_bytes = len(run) * len(message.body)
+        self.ready.pop_run(count, body_bytes)
         if consumer.no_ack:  # settled thereby
-            if message.persistent:
-                self.persistent_count -= len(run)
+            if like.persistent:
+                self.persistent_count -= count
                 self.persistent_bytes -= body_bytes
         else:
-            self.unacked_count += len(run)
+            self.unacked_count += count
             self.unacked_bytes += body_bytes
-            if message.persistent:
-                self.unacked_persistent_count += len(run)
+            if like.persistent:
+                self.unacked_persistent_count += count
                 self.unacked_persistent_bytes += body_bytes
         if self.trail is not None:
             self.trail.delivered_run(run, consumer)
-        consumer.deliver_run(run)
 
     def take(self) -> Message | None:
         """The next message to go out, or None. It counts as unacked until it is settled or returned."""

@@ -85,11 +85,11 @@ class Ring:
             self.tail = 0
         return None
 
-    def pop_like(self, like: Message, most: int) -> list[Message]:
-        """Up to ``most`` messages that differ from this one in body, position and time alone, and wait for nothing."""
+    def next_like(self, like: Message, most: int) -> list[Message]:
+        """Up to ``most`` that come next and are like this one but for their bodies, left where they are; none that is
+        empty."""
         address = like.address
         properties = like.properties
-        size = len(like.body)
         found: list[Message] = []
         at = self.head & self.mask
         for message in self.slots[at : at + min(most, LONGEST_RUN, self.tail - self.head)]:
@@ -97,7 +97,7 @@ class Ring:
                 message is None
                 or message.address is not address
                 or message.properties is not properties
-                or len(message.body) != size
+                or len(message.body) == 0
                 or message.state != READY
                 or message.attempts != 0
                 or message.expires_at_ms != 0
@@ -105,9 +105,13 @@ class Ring:
             ):
                 break
             found.append(message)
-        self.slots[at : at + len(found)] = [None] * len(found)
-        self.head += len(found)
         return found
+
+    def drop(self, count: int) -> None:
+        """Those that come next are gone; they stand before the end of the slots."""
+        at = self.head & self.mask
+        self.slots[at : at + count] = [None] * count
+        self.head += count
 
     def messages(self) -> list[Message]:
         found = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
@@ -334,16 +338,18 @@ class Ready:
             self.memory_bytes -= MESSAGE_COST + len(message.body)
         return message
 
-    def pop_like(self, like: Message, most: int) -> list[Message]:
+    def next_like(self, like: Message, most: int) -> list[Message]:
         """Those next in line that are like the one popped last but for their bodies, up to so many; often none."""
         if self._others is not None or self._is_spilling or self._bottom.returned:
             return []
-        found = self._bottom.ring.pop_like(like, most)
-        count = len(found)
+        return self._bottom.ring.next_like(like, most)
+
+    def pop_run(self, count: int, body_bytes: int) -> None:
+        """So many of those that `next_like` has found are out, with so many octets of bodies."""
+        self._bottom.ring.drop(count)
         self.count -= count
-        self.body_bytes -= count * len(like.body)
-        self.memory_bytes -= count * (MESSAGE_COST + len(like.body))
-        return found
+        self.body_bytes -= body_bytes
+        self.memory_bytes -= count * MESSAGE_COST + body_bytes
 
     def remove(self, message: Message) -> None:
         """Take a message out of the middle of the line."""
