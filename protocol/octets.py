@@ -54,7 +54,7 @@ def put_bytes(p: bytearray, at: int, data: bytes) -> None:
 
 def put_part(p: bytearray, at: int, data: bytes, start: int, size: int) -> None:
     """Write ``size`` octets of ``data`` from ``start`` on."""
-    memoryview(p)[at : at + size] = memoryview(data)[start : start + size]
+    memoryview(p)[at : at + size] = data if size == len(data) else memoryview(data)[start : start + size]
 
 
 def frame_head(p: bytes | bytearray, at: int) -> tuple[int, int, int]:
