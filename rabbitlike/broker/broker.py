@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 CONNECTION_FORCED = 320
 #: Events that are exported together, at most.
-EVENTS_AT_ONCE = 100_000
+EVENTS_AT_ONCE = 200_000
 SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 

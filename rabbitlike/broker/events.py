@@ -8,6 +8,8 @@ searched. What nobody takes in time is lost and counted: the log never holds up 
 from array import array
 from collections import deque
 from collections.abc import Callable
+from mmap import mmap
+from struct import calcsize
 
 from rabbitlike.broker.event_columns import CONFIRM, DELIVER, ENQUEUE, MOST_ATTEMPTS, PUBLISH, REFUSED
 from rabbitlike.broker.message import Message
@@ -54,11 +56,11 @@ class Rows:
         self.capacity = capacity
         self.begin(first_seq, now_ms)
         #: For whoever unpacks them.
-        self.cells = array("q", (0,)) * (capacity * CELLS)
+        self.cells = _zeros("q", capacity * CELLS)
         self._cells = self.cells
         #: Message ids without anything between them, with room behind them, and where that of each row ends.
         self.ids = bytearray()
-        self._id_ends = array("i", (0,)) * capacity
+        self._id_ends = _zeros("i", capacity)
 
     def begin(self, first_seq: int, now_ms: int) -> None:
         """Forget what there was: making columns anew costs more than all that is written into them."""
@@ -114,6 +116,11 @@ class Rows:
         """The message id of a row; empty when there is none."""
         ends = self.id_ends()
         return bytes(self.ids[ends[at - 1] if at > 0 else 0 : ends[at]])
+
+
+def _zeros(kind: str, count: int) -> memoryview:
+    """So many numbers. They take no memory until something is written to them."""
+    return memoryview(mmap(-1, count * calcsize(kind))).cast(kind)
 
 
 class Place:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
+from rabbitlike.broker import broker
 from rabbitlike.broker.event_columns import SCHEMA, columns
 from rabbitlike.broker.events import Events, Rows
 from rabbitlike.broker.message import Message, make_address
@@ -215,15 +216,20 @@ def test_rows_are_sealed_in_time_and_by_the_hour(pair: Pair, ch: Channel) -> Non
     assert [block.count for block in sealed] == [2, 2, 2], "no rows of two hours stand together"
 
 
-def test_full_rows_are_sealed_and_what_nobody_takes_is_counted(pair: Pair, ch: Channel) -> None:
+def test_full_rows_are_sealed_and_what_nobody_takes_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "EVENTS_AT_ONCE", 10_000)
+    pair = Pair(event_log=True)
+    ch = pair.connect().channel()
+    ch.declare("q")
     events = pair.broker.events
     events.export = lambda block: False
-    for number in range(50_010):
-        ch.publish(b"x", key="q", message_id=str(number))
-    assert events.lost == 100_000
-    assert [block.count for block in events.blocks()] == [100_000, 20]
+    for number in range(5010):
+        ch.publish(b"x", key="q", message_id=f"{number:020}")
+    assert events.lost == 10_000
+    assert [block.count for block in events.blocks()] == [10_000, 20]
     assert isinstance(columns(events.blocks()[0], "n")["seq"], Numbers)
-    assert events.blocks()[1].id_of(19) == b"50009"
+    assert [events.blocks()[0].id_of(at) for at in (0, 9999)] == [b"%020d" % number for number in (0, 4999)]
+    assert events.blocks()[1].id_of(19) == b"%020d" % 5009
 
 
 def test_columns_are_used_again_and_nothing_of_before_shows() -> None:
