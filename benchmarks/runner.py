@@ -54,8 +54,16 @@ class Outcome:
 
     def ratio(self) -> float | None:
         """Ours ÷ RabbitMQ's, or ÷ our own without what is measured."""
-        ours, base = self._median(OURS), self._median(BASELINE if self.scenario.against is None else WITHOUT)
-        return ours.value / base.value if ours and base and base.value else None
+        if self.scenario.against is not None:
+            return self._ratio_without()
+        ours, theirs = self._median(OURS), self._median(BASELINE)
+        return ours.value / theirs.value if ours and theirs and theirs.value else None
+
+    def _ratio_without(self) -> float | None:
+        """These two are so close that each sample is held against the one taken next to it; the median of that."""
+        ours, without = (self.figures[name].samples if name in self.figures else [] for name in (OURS, WITHOUT))
+        ratios = [each.value / other.value for each, other in zip(ours, without, strict=False) if other.value]
+        return statistics.median(ratios) if ratios else None
 
     def is_met(self) -> bool | None:
         """Every bar that can be judged; None when there is none."""

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from mmap import mmap
 from struct import calcsize
+from typing import Literal
 
 from rabbitlike.broker.event_columns import CONFIRM, DELIVER, ENQUEUE, MOST_ATTEMPTS, PUBLISH, REFUSED
 from rabbitlike.broker.message import Message
@@ -118,7 +119,7 @@ class Rows:
         return bytes(self.ids[ends[at - 1] if at > 0 else 0 : ends[at]])
 
 
-def _zeros(kind: str, count: int) -> memoryview:
+def _zeros(kind: Literal["i", "q"], count: int) -> memoryview:
     """So many numbers. They take no memory until something is written to them."""
     return memoryview(mmap(-1, count * calcsize(kind))).cast(kind)
 

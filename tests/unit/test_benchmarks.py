@@ -13,7 +13,7 @@ from benchmarks.brokers import Kind, Launch, Place, Running
 from benchmarks.runner import BASELINE, OURS, WITHOUT
 from benchmarks.scenarios.scenario import Sample, Scenario, Unit
 
-PLAN = runner.Plan(repeat=2, retake=0, seconds=0.1)
+PLAN = runner.Plan(repeat=3, retake=0, seconds=0.1)
 
 
 @pytest.mark.parametrize(("rate", "met"), [(60.0, True), (59.0, False)])
@@ -30,20 +30,21 @@ def test_with_and_without_take_turns_on_brokers_of_their_own(rate: float, met: b
     def run(broker: Running, seconds: float) -> Sample:
         place = places[broker.address.port]
         seen.append((broker.name, place))
-        return Sample(rate if place is Place.TRACED else 80.0)
+        speed = (1.0, 1.0, 0.1, 0.1, 0.9, 0.5)[len(seen) - 1]  # what others leave of the machine
+        return Sample(speed * (rate if place is Place.TRACED else 80.0))
 
     kinds = [Kind(OURS, "canned", prepare), Kind(BASELINE, "canned", prepare)]
     scenario = Scenario(
         "log", "with a log", Unit.RATE, run, bar=0.75, place=Place.TRACED, is_ours=True, against=Place.DISK
     )
     (outcome,) = runner.run(kinds, [scenario], PLAN, say=lambda line: None)
-    assert seen == [(OURS, Place.TRACED), (WITHOUT, Place.DISK)] * 2
+    assert seen == [(OURS, Place.TRACED), (WITHOUT, Place.DISK)] * 3
     assert len(places) == 2  # nobody was started again in between
-    assert outcome.ratio() == rate / 80
+    assert outcome.ratio() == pytest.approx(rate / 80), "of two that were taken next to each other"
     assert outcome.is_met() is met
 
     console = Console(width=160, file=io.StringIO(), record=True)
     report.print_table(console, [outcome], [OURS], {OURS: "canned"})
     shown = console.export_text()
-    assert "80.0 /s without" in shown
+    assert "40.0 /s without" in shown
     assert "≥ 0.75×" in shown
