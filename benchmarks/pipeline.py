@@ -1,7 +1,8 @@
 """Events per second of the pipeline: made-up events of an hour, read, counted, judged, and all tables written.
 
-The first run warms the JVM up; those after it count. Made with pyarrow, a column at a time: 20 queues, 5 priorities, 3
-consumer groups, windows of a minute, so that there are 18,000 groups.
+The first runs warm the JVM up, which goes on making its code faster for three of them; those after it count. Events are
+made with pyarrow, a column at a time: 20 queues, 5 priorities, 3 consumer groups, windows of a minute, so that there
+are 18,000 groups.
 """
 
 import shutil
@@ -109,6 +110,7 @@ def make(folder: Path, total: int) -> None:
 def main(
     events: Annotated[int, typer.Option(min=1000, help="How many.")] = 5_000_000,
     repeat: Annotated[int, typer.Option(min=1, help="Warm runs, of which the median counts.")] = 3,
+    warm_up: Annotated[int, typer.Option(min=1, help="Runs before those.")] = 3,
     master: Annotated[str, typer.Option(help="Spark's.")] = "local[*]",
 ) -> None:
     """Measure the pipeline."""
@@ -126,18 +128,18 @@ def main(
         spark = session.start(master)
         java = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
         settings, took = Settings(60_000_000), []
-        for number in range(repeat + 1):
+        for number in range(warm_up + repeat):
             began, cpu = time.monotonic(), _cpu_s(java)
             work = work_out(inputs.read(spark, found), settings)
             counted = time.monotonic() - began
             outputs.write(work.results, str(folder / "out"), settings.window_us)
             took.append(time.monotonic() - began)
-            name = "warm" if number else "cold"
+            name = "warm" if number >= warm_up else "warming up" if number else "cold"
             console.print(
                 f"{name}: {took[-1]:.1f} s, {events / took[-1]:,.0f} events/s; counted after {counted:.1f} s; "
                 f"{_cpu_s(java) - cpu:.1f} s of CPU"
             )
-        console.print(f"median of the warm: {events / statistics.median(took[1:]):,.0f} events/s", style="bold")
+        console.print(f"median of the warm: {events / statistics.median(took[warm_up:]):,.0f} events/s", style="bold")
         spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

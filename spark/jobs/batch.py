@@ -14,7 +14,7 @@ from rabbitlike.spark.jobs.plan import Plan
 from rabbitlike.spark.jobs.progress import Progress
 from rabbitlike.spark.jobs.report.gather import Story, gather
 from rabbitlike.spark.jobs.report.page import write_page
-from rabbitlike.spark.jobs.results import Results, Settings, overview, results, settled, together
+from rabbitlike.spark.jobs.results import Results, Settings, overview, results, settled
 from rabbitlike.spark.jobs.tables import show
 
 
@@ -29,7 +29,7 @@ class Work:
 def work_out(events: DataFrame, settings: Settings) -> Work:
     """Read the events, once for each of the partials; all else is made of those."""
     counted = partials.count(events, settings.window_us, settings.poisonous)
-    kept = Partials(together(counted.cells), settled(counted.consumers), settled(counted.suspects))
+    kept = Partials(counted.cells, counted.consumers, settled(counted.suspects))
     return Work(kept, results(kept, settings))
 
 

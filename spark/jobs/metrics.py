@@ -7,12 +7,12 @@ A queue with an empty name stands for the exchanges of its vhost: what is publis
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from rabbitlike.spark.jobs.histogram import PERCENTILES
 from rabbitlike.spark.jobs.partials import PLACE
-from rabbitlike.spark.jobs.percentiles import entry, histogram, percentiles
+from rabbitlike.spark.jobs.percentiles import ENTRY, histogram, percentiles
 
 #: The finest grain of results.
 METRIC: Final = (*PLACE, "priority", "consumer_group")
@@ -39,107 +39,97 @@ _RATES: Final = ("enqueued", "delivered", "bytes_in", "bytes_out")
 
 
 def sums(cells: DataFrame) -> DataFrame:
-    """Cells by METRIC, one row for each: all that can be added up, and lists of `percentiles.entry`."""
-    return cells.groupBy(*METRIC).agg(*_counts(), *_times())
+    """Cells by METRIC, one row for each: all that can be added up, and lists of `percentiles.ENTRY`."""
+    return cells.groupBy(*METRIC).agg(*map(f.expr, (*_counts(), *_times())))
 
 
 def summarise(sums: DataFrame, keys: Sequence[str], window_us: int, *, histograms: bool = False) -> DataFrame:
     """One row for each value of these columns of METRIC. Rates are per second of one window: without `window_us` among
     the keys there are none. Sums that lie together by PLACE are not moved again."""
-    added = sums if tuple(keys) == METRIC else sums.groupBy(*keys).agg(*_added(sums))
-    return _finish(added, keys, window_us if "window_us" in keys else None, histograms=histograms)
-
-
-def _is(event: str, reason: str | None = None) -> Column:
-    found = f.col("event") == event
-    return found if reason is None else found & (f.col("reason") == reason)
-
-
-def _sum(what: str, where: Column, name: str) -> Column:
-    return f.coalesce(f.sum(f.when(where, f.col(what))), f.lit(0)).cast("bigint").alias(name)
-
-
-def _counts() -> Iterator[Column]:
-    for name, event in COUNTS.items():
-        yield _sum("n", _is(event), name)
-    yield _sum("again", _is("deliver"), "redelivered")
-    yield _sum("n", _is("deliver", "auto-ack"), "auto_acked")
-    yield _sum("n", _is("confirm", "refused"), "refused")
-    yield _sum("n", _is("drop_overflow", "maxlen"), "overflowed")
-    yield _sum("bytes", _is("enqueue"), "bytes_in")
-    yield _sum("bytes", _is("deliver"), "bytes_out")
-    for reason in REASONS:
-        yield _sum("n", _is("dead_letter", reason), f"dead_{reason}")
-        yield _sum("n", _is("expire", reason), f"ended_{reason}")
-
-
-def _times() -> Iterator[Column]:
-    for kind, events in TIMES.items():
-        is_kind = (f.col("bucket") >= 0) & f.col("event").isin(*events)
-        yield f.sum(f.when(is_kind, f.col("n"))).alias(f"{kind}_n")
-        yield f.sum(f.when(is_kind, f.col("sum_us"))).alias(f"{kind}_sum_us")
-        yield f.max(f.when(is_kind, f.col("max_us"))).alias(f"{kind}_max_us")
-        yield f.collect_list(f.when(is_kind, entry("bucket", "n"))).alias(f"{kind}_times")
-
-
-def _added(sums: DataFrame) -> Iterator[Column]:
-    for name in sums.columns:
-        if name.endswith("_times"):
-            yield f.flatten(f.collect_list(name)).alias(name)
-        elif name.endswith("_max_us"):
-            yield f.max(name).alias(name)
-        elif name not in METRIC:
-            yield f.sum(name).alias(name)
-
-
-def _finish(sums: DataFrame, keys: Sequence[str], window_us: int | None, *, histograms: bool) -> DataFrame:
-    # Rejected and no dead letter: nothing tells of it but a nack after which the message neither came back nor was
-    # given up for its tries.
-    unheard = f.col("nacked") - f.col("requeued") - f.col("ended_delivery_limit") - f.col("ended_retry_timeout")
-    rejected = f.greatest(f.col("dead_rejected"), unheard, f.lit(0))
-    gone = f.col("acked") + f.col("auto_acked") + f.col("expired") + f.col("overflowed") + rejected
-    seconds = 1 if window_us is None else window_us / 1_000_000
+    added = sums if tuple(keys) == METRIC else sums.groupBy(*keys).agg(*map(f.expr, _added(sums.columns)))
     read = {f"{kind}_percentiles": percentiles(f.col(f"{kind}_times")) for kind in TIMES}
-    return sums.withColumns(read).select(
-        *keys,
-        *COUNTS,
-        *("redelivered", "auto_acked", "refused", "overflowed"),
-        rejected.alias("rejected"),
-        gone.alias("gone"),
-        (f.col("enqueued") - gone).alias("depth_change"),
-        *("bytes_in", "bytes_out"),
-        *(() if window_us is None else ((f.col(name) / seconds).alias(f"{name}_per_s") for name in _RATES)),
-        _part("redelivered", "delivered").alias("redelivery_rate"),
-        _part("dead_lettered", "enqueued").alias("dead_letter_rate"),
-        _by_reason("dead", "dead_lettered").alias("dead_letters"),
-        _by_reason("ended", "expired").alias("expiries"),
-        *(column for kind in TIMES for column in _time_columns(kind)),
-        *(histogram(f.col(f"{kind}_times")).alias(f"{kind}_histogram") for kind in TIMES if histograms),
+    if histograms:
+        read |= {f"{kind}_histogram": histogram(f.col(f"{kind}_times")) for kind in TIMES}
+    shown = [f"{kind}_histogram" for kind in TIMES if histograms]
+    return added.withColumns(read).selectExpr(
+        *keys, *_results(window_us if "window_us" in keys else None), *_time_results(), *shown
     )
 
 
-def _time_columns(kind: str) -> Iterator[Column]:
-    longest = f.col(f"{kind}_max_us")
-    yield f.col(f"{kind}_n")
-    yield (f.col(f"{kind}_sum_us") / f.col(f"{kind}_n")).alias(f"{kind}_mean_us")
-    for name in PERCENTILES:
-        time_us = f.col(f"{kind}_percentiles.{name}_us")
-        yield f.when(time_us.isNotNull(), f.least(time_us, longest)).alias(f"{kind}_{name}_us")
-    yield longest
+# In SQL: each step of an expression made in Python is a question to the JVM, and there are thousands.
 
 
-def _part(some: str, of: str) -> Column:
-    return f.when(f.col(of) > 0, f.col(some) / f.col(of)).otherwise(0.0)
+def _sum(what: str, where: str, name: str) -> str:
+    return f"sum(if({where}, {what}, 0L)) AS {name}"
 
 
-def _by_reason(prefix: str, total: str) -> Column:
+def _counts() -> Iterator[str]:
+    for name, event in COUNTS.items():
+        yield _sum("n", f"event = '{event}'", name)
+    yield _sum("again", "event = 'deliver'", "redelivered")
+    yield _sum("n", "event = 'deliver' AND reason = 'auto-ack'", "auto_acked")
+    yield _sum("n", "event = 'confirm' AND reason = 'refused'", "refused")
+    yield _sum("n", "event = 'drop_overflow' AND reason = 'maxlen'", "overflowed")
+    yield _sum("bytes", "event = 'enqueue'", "bytes_in")
+    yield _sum("bytes", "event = 'deliver'", "bytes_out")
+    for reason in REASONS:
+        yield _sum("n", f"event = 'dead_letter' AND reason = '{reason}'", f"dead_{reason}")
+        yield _sum("n", f"event = 'expire' AND reason = '{reason}'", f"ended_{reason}")
+
+
+def _times() -> Iterator[str]:
+    for kind, events in TIMES.items():
+        is_kind = f"bucket >= 0 AND event IN ({', '.join(map(repr, events))})"
+        yield f"sum(if({is_kind}, n, NULL)) AS {kind}_n"
+        yield f"sum(if({is_kind}, sum_us, NULL)) AS {kind}_sum_us"
+        yield f"max(if({is_kind}, max_us, NULL)) AS {kind}_max_us"
+        yield f"collect_list(if({is_kind}, {ENTRY}, NULL)) AS {kind}_times"
+
+
+def _added(columns: Sequence[str]) -> Iterator[str]:
+    for name in columns:
+        if name.endswith("_times"):
+            yield f"flatten(collect_list({name})) AS {name}"
+        elif name.endswith("_max_us"):
+            yield f"max({name}) AS {name}"
+        elif name not in METRIC:
+            yield f"sum({name}) AS {name}"
+
+
+def _results(window_us: int | None) -> Iterator[str]:
+    # Rejected and no dead letter: nothing tells of it but a nack after which the message neither came back nor was
+    # given up for its tries.
+    rejected = "greatest(dead_rejected, nacked - requeued - ended_delivery_limit - ended_retry_timeout, 0L)"
+    gone = f"(acked + auto_acked + expired + overflowed + {rejected})"
+    yield from (*COUNTS, "redelivered", "auto_acked", "refused", "overflowed")
+    yield f"{rejected} AS rejected"
+    yield f"{gone} AS gone"
+    yield f"enqueued - {gone} AS depth_change"
+    yield from ("bytes_in", "bytes_out")
+    if window_us is not None:
+        yield from (f"{name} / {window_us / 1_000_000}D AS {name}_per_s" for name in _RATES)
+    yield "if(delivered > 0, redelivered / delivered, 0D) AS redelivery_rate"
+    yield "if(enqueued > 0, dead_lettered / enqueued, 0D) AS dead_letter_rate"
+    yield f"{_by_reason('dead', 'dead_lettered')} AS dead_letters"
+    yield f"{_by_reason('ended', 'expired')} AS expiries"
+
+
+def _time_results() -> Iterator[str]:
+    for kind in TIMES:
+        yield f"{kind}_n"
+        yield f"{kind}_sum_us / {kind}_n AS {kind}_mean_us"
+        for name in PERCENTILES:
+            time_us = f"{kind}_percentiles.{name}_us"
+            yield f"if({time_us} IS NULL, NULL, least({time_us}, {kind}_max_us)) AS {kind}_{name}_us"
+        yield f"{kind}_max_us"
+
+
+def _by_reason(prefix: str, total: str) -> str:
     """A map of the reasons there were; `other` is what none of those known accounts for."""
-    known = {reason: f.col(f"{prefix}_{reason}") for reason in REASONS}
-    other = f.col(total)
-    for count in known.values():
-        other = other - count
-    pairs = [column for reason, count in (*known.items(), ("other", other)) for column in (f.lit(reason), count)]
-    return f.map_filter(f.create_map(*pairs), lambda _, count: count > 0)
+    known = {reason: f"{prefix}_{reason}" for reason in REASONS}
+    known["other"] = " - ".join((total, *known.values()))
+    pairs = ", ".join(f"'{reason}', {count}" for reason, count in known.items())
+    return f"map_filter(map({pairs}), (reason, count) -> count > 0)"
 
 
 def with_times(results: DataFrame, window_us: int) -> DataFrame:

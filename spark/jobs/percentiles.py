@@ -12,8 +12,6 @@ from math import ceil
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import IntegerType, LongType, MapType, StructField, StructType
 
@@ -22,14 +20,11 @@ from rabbitlike.spark.jobs.histogram import PERCENTILES, middle_us
 #: A bucket is written in front of so many bits of its count.
 _BITS: Final = 40
 _COUNT: Final = (1 << _BITS) - 1
+#: A bucket and its count as one number, in SQL.
+ENTRY: Final = f"shiftleft(bigint(bucket), {_BITS}) + n"
 #: What the functions below return. Spark's stubs know of strings alone, which take a session to be read.
 _TIMES: Final = StructType([StructField(f"{name}_us", LongType()) for name in PERCENTILES])
 _COUNTS: Final = MapType(IntegerType(), LongType())
-
-
-def entry(bucket: str, n: str) -> Column:
-    """A bucket and its count as one number."""
-    return f.shiftleft(f.col(bucket).cast("bigint"), _BITS) + f.col(n)
 
 
 def _percentiles(entries: list[int]) -> Iterator[int]:

@@ -65,11 +65,6 @@ def overview(made: Results, suspects: DataFrame, settings: Settings) -> Overview
     )
 
 
-def together(cells: DataFrame) -> DataFrame:
-    """Cells of a place in one place: all tables are made of them without moving them again."""
-    return settled(cells.repartition(*PLACE))
-
-
 def settled(table: DataFrame) -> DataFrame:
     """Worked out now, and kept as long as somebody holds it.
 
@@ -80,7 +75,8 @@ def settled(table: DataFrame) -> DataFrame:
 
 def results(partials: Partials, settings: Settings) -> Results:
     """`partials` have each key once."""
-    window_us, finest = settings.window_us, settled(sums(partials.cells))
+    # What belongs to a place is brought together once: all tables are made of it without moving it again.
+    window_us, finest = settings.window_us, settled(sums(partials.cells.repartition(*PLACE)))
     queues = settled(summarise(finest, PLACE, window_us))
     priorities = settled(summarise(finest, starvation.KEYS, window_us))
     return Results(

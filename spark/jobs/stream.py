@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 
 from rabbitlike.spark.jobs import partials
 from rabbitlike.spark.jobs.partials import Partials
-from rabbitlike.spark.jobs.results import Overview, Results, Settings, overview, results, settled, together
+from rabbitlike.spark.jobs.results import Overview, Results, Settings, overview, results, settled
 
 #: Windows before those that are finished, which their results are held against.
 HISTORY: Final = 120
@@ -144,8 +144,9 @@ class Follower:
 
     def _recent(self, merged: Partials, oldest_us: int) -> Partials:
         recent = f.col("window_us") >= oldest_us
-        consumers, suspects = merged.consumers.where(recent), merged.suspects.where(recent)
-        return Partials(together(merged.cells.where(recent)), settled(consumers), settled(suspects))
+        return Partials(
+            merged.cells.where(recent), merged.consumers.where(recent), settled(merged.suspects.where(recent))
+        )
 
     def _revisions(self, epochs: list[Epoch]) -> dict[int, int]:
         """The windows that the last of these epochs finishes or changes, and how often they were published before."""
