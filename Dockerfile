@@ -5,12 +5,13 @@ FROM python:${PYTHON}-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+# Zero: rather no image than one that is slow because nothing could be compiled.
+RUN RABBITLIKE_PURE=0 pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:${PYTHON}-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-index --find-links /wheels rabbitlike \
-    && useradd --system --uid 10001 --home-dir /data --create-home rabbitlike
+    && useradd --uid 10001 --home-dir /data --create-home rabbitlike
 USER rabbitlike
 WORKDIR /data
 ENV RABBITLIKE_HOST=0.0.0.0 RABBITLIKE_DATA_DIR=/data

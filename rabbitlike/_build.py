@@ -1,6 +1,7 @@
 """Turns the hot modules into C extensions: plain Python beside a `.pxd` of the same name, which alone speaks of C.
 
 One source, two speeds: without a compiler, or with RABBITLIKE_PURE=1, nothing is built and the same source runs as is.
+Who must not get the slow one by accident builds with RABBITLIKE_PURE=0, and the build fails where nothing can be compiled.
 A module is built when it stands in HOT and has its `.pxd`; it is built again only when something it is made of changed.
 Read at build time by setup.py and by tests/conftest.py, never by the broker.
 """
@@ -154,6 +155,8 @@ def why_pure() -> str | None:
 def extensions() -> "list[Extension]":
     """What setup() is to build; nothing, and one line that says so, when this is to be the pure build."""
     if reason := why_pure():
+        if os.environ.get("RABBITLIKE_PURE") == "0":
+            raise SystemExit(f"rabbitlike: RABBITLIKE_PURE=0 asks for C extensions, which cannot be built: {reason}")
         print(f"rabbitlike: building no C extensions, the broker will run slower: {reason}", file=sys.stderr)
         return []
     flags = ["-O3", "-g0", "-Wno-sign-compare", "-Wno-unreachable-code"]

@@ -89,6 +89,18 @@ def test_what_runs_is_what_was_asked_for() -> None:
         pytest.skip("needs a compiled build")
 
 
+def test_no_compiler_means_the_pure_build_unless_one_insists(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.delenv("RABBITLIKE_PURE", raising=False)
+    assert _build.extensions() == []
+    assert "no-such-compiler" in capsys.readouterr().err
+    monkeypatch.setenv("RABBITLIKE_PURE", "0")
+    with pytest.raises(SystemExit, match="asks for C extensions.*no-such-compiler"):
+        _build.extensions()
+
+
 def test_a_changed_source_makes_its_build_stale(tmp_path: Path) -> None:
     built = tmp_path / "module.so"
     name = _build.HOT[0]
