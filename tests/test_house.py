@@ -97,7 +97,7 @@ def test_no_compiler_means_the_pure_build_unless_one_insists(
     assert _build.extensions() == []
     assert "no-such-compiler" in capsys.readouterr().err
     monkeypatch.setenv("RABBITLIKE_PURE", "0")
-    with pytest.raises(SystemExit, match="asks for C extensions.*no-such-compiler"):
+    with pytest.raises(SystemExit, match=r"asks for C extensions.*no-such-compiler"):
         _build.extensions()
 
 
