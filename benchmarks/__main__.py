@@ -33,6 +33,9 @@ def main(
     only: Annotated[
         Only | None, typer.Option(help="Run one broker alone; sink shows the generator's own ceiling.")
     ] = None,
+    sink: Annotated[
+        bool, typer.Option("--sink", help="Beside the brokers one that does next to nothing: the machine's own share.")
+    ] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Samples of which the median counts.")] = 3,
     retake: Annotated[int, typer.Option(min=0, help="How often to retake a sample other programs disturbed.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long a sample loads the broker.")] = SECONDS,
@@ -52,8 +55,6 @@ def main(
     if not console.is_terminal:
         console.width = WIDTH
     chosen = _choose(scenario, min(backlog, QUICK_BACKLOG) if quick else backlog)
-    if only is Only.SINK:  # it keeps nothing and confirms nothing
-        chosen = [entry for entry in chosen if entry.place is brokers.Place.MEMORY]
     if list_:
         for entry in chosen:
             console.print(f"{entry.name:<20} {entry.title}", highlight=False)
@@ -62,6 +63,9 @@ def main(
     if processes.raise_file_limit() < NEEDED_FILES:
         _give_up(f"open files are limited to fewer than {NEEDED_FILES}; raise the hard limit (ulimit -Hn)")
     kinds = _kinds(only, rabbitlike_python, pure=pure)
+    if sink or only is Only.SINK:
+        kinds.append(brokers.sink())
+    chosen = [entry for entry in chosen if any(runner.side(entry, kind.name) for kind in kinds)]
     versions = {kind.name: kind.version for kind in kinds}
     facts = machine.facts()
     plan = runner.Plan(
@@ -97,7 +101,7 @@ def _choose(patterns: list[str] | None, backlog: int) -> list[Scenario]:
 def _kinds(only: Only | None, python: str | None, *, pure: bool) -> list[brokers.Kind]:
     kinds: list[brokers.Kind] = []
     if only is Only.SINK:
-        return [brokers.sink()]
+        return kinds
     if only is not Only.RABBITMQ:
         try:
             kinds.append(brokers.rabbitlike(python, pure=pure))

@@ -9,11 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.runner import BASELINE, DISTURBED, OURS, WITHOUT, Figure, Outcome
+from benchmarks.runner import BASELINE, DISTURBED, OURS, SINK, WITHOUT, Figure, Outcome
 from benchmarks.scenarios.scenario import Sample, Unit
 
 RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = {OURS: "rabbitlike", WITHOUT: "rabbitlike without it", BASELINE: "RabbitMQ", "sink": "generator alone"}
+NAMES = {OURS: "rabbitlike", WITHOUT: "rabbitlike without it", BASELINE: "RabbitMQ", SINK: "generator alone"}
 
 
 def scaled(value: float, steps: Sequence[tuple[float, str]]) -> str:

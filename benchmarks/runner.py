@@ -16,7 +16,7 @@ from benchmarks.brokers import CannotStart, Kind, Place, Running
 from benchmarks.client import Refused
 from benchmarks.scenarios.scenario import Sample, Scenario
 
-BASELINE, OURS, WITHOUT = "rabbitmq", "rabbitlike", "without"
+BASELINE, OURS, WITHOUT, SINK = "rabbitmq", "rabbitlike", "without", "sink"
 OTHERS = "others_share"
 DISTURBED = 0.1  # share of the machine taken by others from which on a figure is doubtful
 
@@ -97,21 +97,23 @@ def run(
     with contextlib.ExitStack() as stack:
         stands = [stack.enter_context(Stand(kind)) for kind in (*kinds, *without)]
         for scenario in scenarios:
-            sides = [(stand, side) for stand in stands if (side := _side(scenario, stand.kind.name)) is not None]
+            sides = [(stand, part) for stand in stands if (part := side(scenario, stand.kind.name)) is not None]
             figures = {stand.kind.name: Figure() for stand, _ in sides}
             repeat = min(plan.repeat, scenario.most or plan.repeat)
             for turn in range(repeat):
-                for stand, side in sides:
+                for stand, part in sides:
                     say(f"{scenario.name}: {stand.kind.name} {turn + 1}/{repeat}")
-                    stand.sample(side, plan, figures[stand.kind.name])
+                    stand.sample(part, plan, figures[stand.kind.name])
             yield Outcome(scenario, figures, scenario.pure_bar if is_pure else scenario.bar)
 
 
-def _side(scenario: Scenario, name: str) -> Scenario | None:
+def side(scenario: Scenario, name: str) -> Scenario | None:
     """What the broker of this name runs of a scenario, if anything."""
     if name == WITHOUT:
         return None if scenario.against is None else replace(scenario, place=scenario.against)
-    return None if name == BASELINE and scenario.is_ours else scenario
+    if name == SINK and scenario.place is not Place.MEMORY:  # it keeps nothing and confirms nothing
+        return None
+    return None if name != OURS and scenario.is_ours else scenario
 
 
 class Stand:

@@ -2,7 +2,8 @@
 
 It answers every method with its -ok, takes publishes by their size without looking at them, and sends as many canned
 deliveries, tags in order, to the consumers of the queue named by the routing key (of every queue if an exchange is
-named). Acks are dropped. Each publisher's messages must all be of one size.
+named). Acks are dropped. Each publisher's messages must all be of one size. A few that come alone are handed on at once
+as they are: where a time is measured, the body tells it.
 
     python -m benchmarks.sink PORT
 """
@@ -11,13 +12,14 @@ import select
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks import wire
 
 READ_BYTES = 1024 * 1024
 CANNED = 2048  # deliveries in a block
+FEW = 32
 OK_ARGUMENTS = {
     wire.QUEUE_DECLARE: wire.shortstr("q") + bytes(8),
     wire.QUEUE_DELETE: bytes(4),
@@ -31,12 +33,13 @@ TUNE = wire.method(0, wire.TUNE, struct.pack(">HIH", 2047, 131072, 60))
 
 @dataclass(slots=True)
 class Peer:
-    """One connection: a publisher once it has published, a consumer once it has asked for deliveries."""
+    """One connection: a publisher once it has published, a consumer once it has asked for deliveries; or both."""
 
     sock: socket.socket
     data: bytearray = field(default_factory=bytearray)
-    queue: str = ""  # consumed from, or published to
+    source: str = ""  # the queue it consumes from
     is_consumer: bool = False
+    target: str = ""  # the queue it publishes to; every one if this is empty
     message: bytes = b""  # the first one published; all others have its size
     out: memoryview = field(default_factory=lambda: memoryview(b""))
     owed: int = 0
@@ -94,8 +97,9 @@ class Sink:
         size = len(peer.message)
         count = len(peer.data) // size if size else 0
         if count and peer.data.startswith(peer.message[:11], (count - 1) * size):
+            few = [bytes(peer.data[at * size : (at + 1) * size]) for at in range(count if count <= FEW else 0)]
             del peer.data[: count * size]
-            self._owe(peer, count)
+            self._owe(peer, count, few)
 
     def _answers(self, peer: Peer) -> Iterator[bytes]:
         data = peer.data
@@ -119,7 +123,7 @@ class Sink:
                 yield TUNE
             elif method_id not in (wire.TUNE_OK, wire.ACK):
                 if method_id == wire.CONSUME:
-                    peer.is_consumer, peer.queue = True, _shortstr(payload, 6)
+                    peer.is_consumer, peer.source = True, _shortstr(payload, 6)
                 yield wire.method(channel, (class_id, number + 1), OK_ARGUMENTS.get(method_id, b""))
 
     def _learn(self, peer: Peer) -> bool:
@@ -132,16 +136,26 @@ class Sink:
         if len(peer.data) < end:
             return False
         peer.message = bytes(peer.data[:end])
-        peer.queue = "" if peer.message[13] else _shortstr(peer.message, 14)
+        peer.target = "" if peer.message[13] else _shortstr(peer.message, 14)
         return True
 
-    def _owe(self, publisher: Peer, count: int) -> None:
+    def _owe(self, publisher: Peer, count: int, few: Sequence[bytes]) -> None:
         for fd, peer in self._peers.items():
-            if peer.is_consumer and publisher.queue in ("", peer.queue):
+            if peer.is_consumer and publisher.target in ("", peer.source):
                 if peer.canned is None:
                     peer.canned = wire.TagBlock(*_delivery(publisher.message), CANNED)
                 peer.owed += count
                 self._poll.modify(fd, select.POLLIN | select.POLLOUT)
+                if peer.owed == len(few) and not peer.out:
+                    self._hand_on(peer, peer.canned, few)
+
+    def _hand_on(self, peer: Peer, canned: wire.TagBlock, few: Sequence[bytes]) -> None:
+        tags = range(peer.sent + 1, peer.sent + 1 + len(few))
+        deliveries = (_with_content(canned.upto(tag, tag), each) for tag, each in zip(tags, few, strict=True))
+        peer.out = memoryview(b"".join(deliveries))
+        peer.sent += peer.owed
+        peer.owed = 0
+        self._write(peer)
 
     def _write(self, peer: Peer) -> None:
         if not peer.out and peer.canned is not None:
@@ -173,6 +187,13 @@ def _delivery(message: bytes) -> tuple[bytes, int]:
     address = message[13 : 7 + size - 1]
     deliver = wire.method(1, wire.DELIVER, wire.shortstr("c") + bytes(9) + address)
     return deliver + message[size + 8 :], wire.CONSUMER_TAG_OFFSET + 2
+
+
+def _with_content(delivery: memoryview, message: bytes) -> bytes:
+    """From its header on, a delivery is what was published."""
+    (size,) = struct.unpack_from(">I", message, 3)
+    content = message[size + 8 :]
+    return bytes(delivery[: -len(content)]) + content
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Turns the hot modules into C extensions: plain Python beside a `.pxd` of the same name, which alone speaks of C.
 
 One source, two speeds: without a compiler, or with RABBITLIKE_PURE=1, nothing is built and the same source runs as is.
-Who must not get the slow one by accident builds with RABBITLIKE_PURE=0, and the build fails where nothing can be compiled.
+With RABBITLIKE_PURE=0 a build that can compile nothing fails: for whoever must not get the slow one by accident.
 A module is built when it stands in HOT and has its `.pxd`; it is built again only when something it is made of changed.
 Read at build time by setup.py and by tests/conftest.py, never by the broker.
 """

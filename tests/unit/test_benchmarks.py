@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from rich.console import Console
 
 from benchmarks import brokers, report, runner
 from benchmarks.brokers import Kind, Launch, Place, Running
-from benchmarks.runner import BASELINE, OURS, WITHOUT
+from benchmarks.runner import BASELINE, OURS, SINK, WITHOUT
+from benchmarks.scenarios import latency
 from benchmarks.scenarios.scenario import Sample, Scenario, Unit
 
 PLAN = runner.Plan(repeat=3, retake=0, seconds=0.1)
@@ -48,3 +50,22 @@ def test_with_and_without_take_turns_on_brokers_of_their_own(rate: float, met: b
     shown = console.export_text()
     assert "40.0 /s without" in shown
     assert "≥ 0.75×" in shown
+
+
+def test_the_sink_shows_what_a_round_trip_takes_without_a_broker() -> None:
+    """It hands messages on as they are: the word to stop reaches the responder, and stamps are those that were sent."""
+    chosen = [entry for entry in latency.SCENARIOS if entry.name in ("round-trip", "paced")]
+    outcomes = list(runner.run([brokers.sink()], chosen, replace(PLAN, seconds=0.3), say=lambda line: None))
+    assert len(outcomes) == 2
+    for outcome in outcomes:
+        figure = outcome.figures[SINK]
+        assert not figure.failures
+        middle = figure.median()
+        assert middle is not None
+        assert 0 < middle.details["p50_us"] < 200_000, "a stamp sent again and again would grow old"
+
+
+def test_the_sink_is_not_asked_for_what_it_cannot_do() -> None:
+    durable = Scenario("durable", "kept", Unit.RATE, lambda broker, seconds: Sample(1.0), place=Place.DISK)
+    assert runner.side(durable, SINK) is None
+    assert runner.side(durable, OURS) is durable
