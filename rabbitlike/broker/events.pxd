@@ -85,11 +85,11 @@ cdef class Events:
         self, int event, Place place, bytes address, bytes properties, int64_t position, int64_t priority,
         Py_ssize_t size, int64_t attempts, str tag, int64_t took_ms, int64_t reason
     )
+    cdef object add_message(self, int event, Place place, Message message, str tag, int64_t took_ms, int64_t reason)
     @cython.locals(message=Message, like=Message)
     cdef object add_run(self, int event, Place place, list messages, str tag, int64_t took_ms, int64_t reason)
     @cython.locals(message=Message, back=int, is_like=bint, size=Py_ssize_t, before=Py_ssize_t)
     cdef object add_entries(self, Place vhost, Place queue, list messages)
-    cdef object _add_message(self, int event, Place place, Message message, str tag, int64_t took_ms, int64_t reason)
     @cython.locals(rows=Rows, cell=Py_ssize_t, like=Py_ssize_t)
     cdef bint _repeat(self, int back, int64_t position, int64_t took_ms) except -1
     cdef object _find_step(self, Rows rows, int64_t key, Py_ssize_t slot)

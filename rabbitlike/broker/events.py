@@ -261,6 +261,23 @@ class Events:
             rows.add_id(at, properties, self._last_id_at)
         rows.count = at + 1
 
+    def add_message(
+        self, event: int, place: Place, message: Message, tag: str | None, took_ms: int, reason: int
+    ) -> None:
+        self.add(
+            event,
+            place,
+            message.address,
+            message.properties,
+            message.position,
+            message.priority,
+            len(message.body),
+            message.attempts,
+            tag,
+            took_ms,
+            reason,
+        )
+
     def add_run(
         self, event: int, place: Place, messages: list[Message], tag: str | None, took_ms: int, reason: int
     ) -> None:
@@ -278,7 +295,7 @@ class Events:
                 or message.priority != like.priority
                 or not self._repeat(1, message.position, took_ms)
             ):
-                self._add_message(event, place, message, tag, took_ms, reason)
+                self.add_message(event, place, message, tag, took_ms, reason)
             like = message
 
     def add_entries(self, vhost: Place, queue: Place | None, messages: list[Message]) -> None:
@@ -293,24 +310,7 @@ class Events:
             if not is_like or not self._repeat(back, 0, -1):
                 self.add(PUBLISH, vhost, message.address, message.properties, 0, message.priority, size, 0, None, -1, 0)
             if queue is not None and not (is_like and self._repeat(back, message.position, -1)):
-                self._add_message(ENQUEUE, queue, message, None, -1, 0)
-
-    def _add_message(
-        self, event: int, place: Place, message: Message, tag: str | None, took_ms: int, reason: int
-    ) -> None:
-        self.add(
-            event,
-            place,
-            message.address,
-            message.properties,
-            message.position,
-            message.priority,
-            len(message.body),
-            message.attempts,
-            tag,
-            took_ms,
-            reason,
-        )
+                self.add_message(ENQUEUE, queue, message, None, -1, 0)
 
     def _repeat(self, back: int, position: int, took_ms: int) -> bool:
         """In the same turn, the row so many before the next once more, but for these. False: that is not possible."""

@@ -145,16 +145,4 @@ class Trail(Place):
 
     def _note(self, event: int, message: Message, tag: str | None, took_ms: int, reason: int) -> None:
         if self._events is not None:
-            self._events.add(
-                event,
-                self,
-                message.address,
-                message.properties,
-                message.position,
-                message.priority,
-                len(message.body),
-                message.attempts,
-                tag,
-                took_ms,
-                reason,
-            )
+            self._events.add_message(event, self, message, tag, took_ms, reason)
