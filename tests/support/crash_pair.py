@@ -208,6 +208,10 @@ class DurablePair(Pair):
         self.settle()
         return number
 
+    def commit_all(self) -> None:
+        while self.begin_commit():
+            self.end_commit()
+
     @property
     def is_busy(self) -> bool:
         """A commit is under way or was asked for."""

@@ -206,15 +206,10 @@ def disk() -> Iterator[SimulatedDisk]:
     disk.close()
 
 
-def commit(pair: DurablePair) -> None:
-    while pair.begin_commit():
-        pair.end_commit()
-
-
 def declare(pair: DurablePair, ch: Channel, **arguments: object) -> None:
     table = ON | {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
     ch.send(commands.Queue.Declare(queue="q", durable=True, arguments=table))
-    commit(pair)
+    pair.commit_all()
     ch.expect(commands.Queue.DeclareOk)
 
 
@@ -224,13 +219,13 @@ def test_keys_outlive_a_crash_with_their_messages(disk: SimulatedDisk) -> None:
     declare(pair, ch)
     send(ch, b"1", "a", delivery_mode=2)
     send(ch, b"2", "transient")
-    commit(pair)
+    pair.commit_all()
     send(ch, b"3", "lost", delivery_mode=2)
     pair = disk.boot(crash=True)
     ch = pair.connect().channel()
     for body, key in ((b"4", "a"), (b"5", "lost"), (b"6", "transient")):
         send(ch, body, key, delivery_mode=2)
-        commit(pair)
+        pair.commit_all()
     assert ch.drain("q") == [b"1", b"5", b"6"]
 
 
@@ -243,12 +238,12 @@ def test_persistent_duplicates_are_confirmed_though_nothing_is_stored(disk: Simu
     ch.send(commands.Exchange.Declare(exchange="x", exchange_type="fanout", durable=durable, arguments=ON))
     ch.send(commands.Queue.Bind(queue="q", exchange="x"))
     ch.send(commands.Confirm.Select())
-    commit(pair)
+    pair.commit_all()
     for method in (commands.Exchange.DeclareOk, commands.Queue.BindOk, commands.Confirm.SelectOk):
         ch.expect(method)
     for tag, exchange in enumerate(("", "", "x", "x"), 1):
         send(ch, b"m", f"key {exchange}", exchange=exchange, delivery_mode=2)
-        commit(pair)
+        pair.commit_all()
         assert ch.expect(commands.Basic.Ack).delivery_tag == tag
 
 
@@ -259,8 +254,8 @@ def test_the_store_holds_no_more_than_the_queue(disk: SimulatedDisk) -> None:
     for number in range(10):
         send(ch, b"m", f"key {number}", delivery_mode=2)
         if number % 4 == 0:
-            commit(pair)
-    commit(pair)
+            pair.commit_all()
+    pair.commit_all()
     assert len(pair.store.seen) == 3  # type: ignore[attr-defined]
     pair = disk.boot(crash=True)
     ch = pair.connect().channel()
@@ -268,7 +263,7 @@ def test_the_store_holds_no_more_than_the_queue(disk: SimulatedDisk) -> None:
         send(ch, b"again", f"key {number}", delivery_mode=2)
     assert ch.drain("q").count(b"again") == 1
     ch.send(commands.Queue.Delete(queue="q"))
-    commit(pair)
+    pair.commit_all()
     ch.expect(commands.Queue.DeleteOk)
     assert pair.store.seen == {}  # type: ignore[attr-defined]
 
@@ -280,13 +275,13 @@ def test_an_exchange_and_a_producer_are_known_after_a_crash(disk: SimulatedDisk)
     ch.send(commands.Exchange.Declare(exchange="x", exchange_type="fanout", durable=True, arguments=ON))
     ch.send(commands.Queue.Declare(queue="q", durable=True))
     ch.send(commands.Queue.Bind(queue="q", exchange="x"))
-    commit(pair)
+    pair.commit_all()
     for method in (commands.Exchange.DeclareOk, commands.Queue.DeclareOk, commands.Queue.BindOk):
         ch.expect(method)
     for number in (1, 2, 3):
         numbered = {"x-producer-id": "p", "x-producer-seq": number}
         send(ch, b"%d" % number, exchange="x", headers=numbered, delivery_mode=2)
-    commit(pair)
+    pair.commit_all()
     assert len(pair.store.seen) == 1  # type: ignore[attr-defined]
     ch = disk.boot(crash=True).connect().channel()
     for number in (2, 3, 4):

@@ -24,14 +24,9 @@ def disk() -> Iterator[SimulatedDisk]:
     disk.close()
 
 
-def commit(pair: DurablePair) -> None:
-    while pair.begin_commit():
-        pair.end_commit()
-
-
 def declare(pair: DurablePair, ch: Channel, name: str = "q", **fields: object) -> Queue:
     ch.send(loose(commands.Queue.Declare, queue=name, durable=True, **fields))
-    commit(pair)
+    pair.commit_all()
     ch.expect(commands.Queue.DeclareOk)
     return queue_of(pair, name)
 
@@ -44,7 +39,7 @@ def fill(pair: DurablePair, ch: Channel, count: int, key: str = "q", **propertie
     """One commit each, so one page each beyond the window."""
     for number in range(count):
         ch.publish(b"%d " % number + b"x" * 100, key=key, delivery_mode=2, **properties)
-        commit(pair)
+        pair.commit_all()
 
 
 def numbers(seen: list[browse.Seen]) -> list[int]:
@@ -164,7 +159,7 @@ def test_messages_may_vanish_and_come_between_steps(disk: SimulatedDisk) -> None
             ch.get("q")
         if len(found) == 20:
             ch.publish(b"99 ", key="q", delivery_mode=2)
-            commit(pair)
+            pair.commit_all()
     assert found == sorted(found)
     assert len(set(found)) == len(found)
     assert found[len(found) - 1] == 99
@@ -200,7 +195,7 @@ def test_one_message_is_deleted_wherever_it_is(disk: SimulatedDisk, position: in
     assert queue.message_count == 30
     left = [number for number in range(31) if number != position - 1]
     assert numbers(walk_on(Walk(queue))) == left
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(queue_window=WINDOW, crash=True)
     assert numbers(walk_on(Walk(queue_of(pair)))) == left
     assert len(pair.connect().channel().drain("q")) == 30
@@ -213,12 +208,12 @@ def test_all_of_a_page_can_be_deleted(disk: SimulatedDisk) -> None:
     fill(pair, ch, 10)
     for number in range(10, 20):
         ch.publish(b"%d " % number, key="q", delivery_mode=2)
-    commit(pair)  # ten in one page
+    pair.commit_all()  # ten in one page
     store = pair.store
     assert isinstance(store, SimulatedStore)
     before = len(store.batches)
     assert browse.remove(queue, list(range(11, 21))) == 10
-    commit(pair)
+    pair.commit_all()
     assert len(store.batches) == before - 1
     assert queue.message_count == 10
     fill(pair, ch, 1)

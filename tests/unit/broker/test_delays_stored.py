@@ -24,24 +24,19 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     disk.close()
 
 
-def commit(pair: DurablePair) -> None:
-    while pair.begin_commit():
-        pair.end_commit()
-
-
 def advance(pair: DurablePair, ms: int, step_ms: int = 0) -> None:
     """Let time pass, and commits happen meanwhile."""
     end_ms = pair.clock.now_ms() + ms
     while pair.clock.now_ms() < end_ms:
         pair.advance(min(step_ms or ms, end_ms - pair.clock.now_ms()))
-        commit(pair)
+        pair.commit_all()
 
 
 def open_channel(pair: DurablePair) -> Channel:
     ch = pair.connect().channel()
-    commit(pair)
+    pair.commit_all()
     ch.send(commands.Queue.Declare(queue="q", durable=True))
-    commit(pair)
+    pair.commit_all()
     ch.client.received()
     while ch.client.take(ch.number) is not None:
         pass
@@ -76,7 +71,7 @@ def test_delays_outlive_a_restart(disk: Disk, crash: bool, delay_ms: int) -> Non
     pair = disk.boot()
     ch = open_channel(pair)
     publish(ch, b"m", delay_ms)
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(now_ms=START_MS + 20, crash=crash)
     ch = open_channel(pair)
     assert delays_of(pair).pending == 1
@@ -85,7 +80,7 @@ def test_delays_outlive_a_restart(disk: Disk, crash: bool, delay_ms: int) -> Non
     assert ch.get() is None
     advance(pair, 1)
     assert ch.drain() == [b"m"]
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(now_ms=START_MS + delay_ms, crash=crash)
     assert delays_of(pair).pending == 0
 
@@ -98,11 +93,11 @@ def test_what_is_overdue_goes_out_at_once_and_in_order(disk: Disk, crash: bool) 
     waits = [DAY_MS, 5, 70_000, 1000, HOUR_MS, 5, 20_000, 1000]
     for number, delay_ms in enumerate(waits):
         publish(ch, f"{delay_ms:09}.{number}".encode(), delay_ms)
-        commit(pair)
+        pair.commit_all()
     pair = disk.boot(now_ms=START_MS + 2 * DAY_MS, crash=crash)
     ch = open_channel(pair)
     pair.advance(0)
-    commit(pair)
+    pair.commit_all()
     assert ch.drain() == sorted(f"{delay_ms:09}.{number}".encode() for number, delay_ms in enumerate(waits))
 
 
@@ -112,14 +107,14 @@ def test_a_crash_before_the_commit_of_a_release_loses_and_doubles_nothing(disk: 
     ch = open_channel(pair)
     for number in range(20):
         publish(ch, str(number).encode(), 100 + number % 3)
-    commit(pair)
+    pair.commit_all()
     pair.advance(101)  # two thirds are due, and nothing of it is committed
     assert len(ch.drain()) == 14
     pair = disk.boot(now_ms=START_MS + 50, crash=True)
     ch = open_channel(pair)
     assert delays_of(pair).pending == 20
     pair.advance(51)
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(now_ms=START_MS + 101, crash=True)  # after the commit
     ch = open_channel(pair)
     pair.advance(0)
@@ -135,7 +130,7 @@ def test_confirms_wait_for_the_commit(disk: Disk) -> None:
     ch.confirm()
     publish(ch, b"m", 1000)
     assert ch.expect_confirms() == []
-    commit(pair)
+    pair.commit_all()
     assert ch.expect_confirms() == [("ack", 1, False)]
     publish(ch, b"transient", 1000, delivery_mode=1)
     assert ch.expect_confirms() == [("ack", 2, False)]
@@ -145,7 +140,7 @@ def test_transient_messages_do_not_outlive_a_restart(disk: Disk) -> None:
     pair = disk.boot()
     ch = open_channel(pair)
     publish(ch, b"m", 1000, delivery_mode=1)
-    commit(pair)
+    pair.commit_all()
     assert delays_of(pair).pending == 1
     pair = disk.boot(now_ms=START_MS + 10)
     assert delays_of(pair).pending == 0
@@ -157,7 +152,7 @@ def test_a_short_delay_never_touches_the_disk(disk: Disk) -> None:
     publish(ch, b"warm up", 1)
     pair.advance(1)
     ch.drain()
-    commit(pair)
+    pair.commit_all()
     publish(ch, b"m", 5)
     pair.advance(5)
     assert ch.drain() == [b"m"]
@@ -171,10 +166,10 @@ def test_numbers_are_not_given_twice(disk: Disk) -> None:
     pair = disk.boot()
     ch = open_channel(pair)
     publish(ch, b"m", HOUR_MS)
-    commit(pair)
+    pair.commit_all()
     (first,) = waiting(pair)
     assert delays_of(pair).cancel(first)
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(now_ms=START_MS + 10, crash=True)
     ch = open_channel(pair)
     publish(ch, b"n", HOUR_MS)
@@ -186,12 +181,12 @@ def test_deleting_a_vhost_leaves_nothing(disk: Disk) -> None:
     pair = disk.boot()
     ch = open_channel(pair)
     publish(ch, b"m", HOUR_MS)
-    commit(pair)
+    pair.commit_all()
     assert delays_of(pair).pending == 1
     pair.broker.turn.begin()
     pair.broker.delete_vhost("/")
     pair.broker.turn.finish()
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(now_ms=START_MS + 10)
     pair.broker.add_vhost("/")
     assert delays_of(pair).pending == 0
@@ -209,7 +204,7 @@ def test_cancelled_ones_do_not_come(disk: Disk, delay_ms: int, restart: str) -> 
     ch = open_channel(pair)
     for number in range(5):
         publish(ch, str(number).encode(), delay_ms)
-    commit(pair)
+    pair.commit_all()
     if restart == "before":
         pair = disk.boot(now_ms=START_MS, crash=True)
         ch = open_channel(pair)
@@ -221,7 +216,7 @@ def test_cancelled_ones_do_not_come(disk: Disk, delay_ms: int, restart: str) -> 
             assert [each.body for each in found] == [message.body]
             assert delays_of(pair).cancel(found[0])
             assert not delays_of(pair).cancel(found[0])
-    commit(pair)
+    pair.commit_all()
     assert delays_of(pair).pending == 3
     if restart == "after":
         pair = disk.boot(now_ms=START_MS, crash=True)
@@ -236,10 +231,10 @@ def test_a_bucket_of_cancelled_ones_leaves_nothing(disk: Disk) -> None:
     pair = disk.boot()
     ch = open_channel(pair)
     publish(ch, b"m", 8 * DAY_MS)
-    commit(pair)
+    pair.commit_all()
     for message in waiting(pair):
         delays_of(pair).cancel(message)
-    commit(pair)
+    pair.commit_all()
     assert all(not bucket.batches for bucket in delays_of(pair).buckets.values())
     pair = disk.boot(now_ms=START_MS)
     assert delays_of(pair).buckets == {}
@@ -254,10 +249,10 @@ def test_far_ones_are_not_in_memory(disk: Disk) -> None:
     for number in range(300):
         publish(ch, bytes(1000) + str(number).encode(), DAY_MS + number)
         if number % 3 == 0:
-            commit(pair)
-    commit(pair)
+            pair.commit_all()
+    pair.commit_all()
     pair.advance(0)
-    commit(pair)
+    pair.commit_all()
     assert delays_of(pair).held_bytes == 0
     assert delays_of(pair).pending == 300
     # Many small batches have become few.
@@ -273,7 +268,7 @@ def test_a_large_wide_bucket_is_spread(disk: Disk, monkeypatch: pytest.MonkeyPat
     ch = open_channel(pair)
     for number in range(100):
         publish(ch, str(number).encode(), 8 * DAY_MS + number * 60_000)
-    commit(pair)
+    pair.commit_all()
     most = 0
     for _ in range(10 * 24 * 6):
         advance(pair, HOUR_MS // 6)
@@ -290,7 +285,7 @@ def test_a_full_window_waits_on_disk_and_keeps_the_order(disk: Disk, monkeypatch
     ch = open_channel(pair)
     for number in range(1000):
         publish(ch, bytes(1000) + f"{number:04}".encode(), 60_000)
-    commit(pair)
+    pair.commit_all()
     assert delays_of(pair).held_bytes < 300_000
     advance(pair, 59_700)
     assert delays_of(pair).held_bytes < 300_000
@@ -310,12 +305,12 @@ def test_a_clock_set_back_loses_and_doubles_nothing(disk: Disk) -> None:
     publish(ch, b"1", 100)
     publish(ch, b"2", 200)
     publish(ch, b"3", 300)
-    commit(pair)
+    pair.commit_all()
     advance(pair, 200)
     assert ch.drain() == [b"1", b"2"]
     pair.clock._now_ms -= 10_000
     publish(ch, b"early", 50)
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(now_ms=START_MS - 9_800, crash=True)
     ch = open_channel(pair)
     assert pending(pair) == [b"early", b"3"]
@@ -329,7 +324,7 @@ def test_a_clock_set_forward(disk: Disk) -> None:
     pair = disk.boot()
     ch = open_channel(pair)
     publish(ch, b"m", HOUR_MS)
-    commit(pair)
+    pair.commit_all()
     pair.clock._now_ms += HOUR_MS
     pair.advance(HOUR_MS // 10)
     assert ch.drain() == [b"m"]
@@ -344,7 +339,7 @@ def test_counts_per_exchange_are_known_after_a_restart(disk: Disk) -> None:
     publish(ch, b"m", HOUR_MS)
     for _ in range(3):
         ch.publish(b"m", "amq.fanout", headers={"x-delay": Typed("l", HOUR_MS)}, delivery_mode=2)
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(now_ms=START_MS, crash=True)
     assert (delays_of(pair).count_of(""), delays_of(pair).count_of("amq.fanout")) == (1, 3)
     assert delays_of(pair).next_due_ms() == START_MS + HOUR_MS
@@ -369,7 +364,7 @@ def test_the_folder_is_sound_afterwards(tmp_path: Path) -> None:
     ch = open_channel(pair)
     for number in range(200):
         publish(ch, b"m", (number * 7919) % 500_000 + 1)
-        commit(pair)
+        pair.commit_all()
         if number % 20 == 0:
             advance(pair, 1000)
     advance(pair, 200_000, step_ms=10_000)

@@ -18,15 +18,10 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     disk.close()
 
 
-def commit(pair: DurablePair) -> None:
-    while pair.begin_commit():
-        pair.end_commit()
-
-
 def opened(pair: DurablePair, arguments: dict[str, object]) -> Channel:
     ch = pair.connect().channel()
     ch.send(commands.Queue.Declare(queue="q", durable=True, arguments=arguments))  # type: ignore[arg-type]
-    commit(pair)
+    pair.commit_all()
     ch.client.take_all()
     return ch
 
@@ -46,7 +41,7 @@ def test_each_at_its_own_time(disk: Disk, restart: bool, monkeypatch: pytest.Mon
         due.append(ttl_ms)
         ch.publish(b"x" * 500, key="q", delivery_mode=2, priority=number % 3, expiration=str(ttl_ms))
         if number % 10 == 9:
-            commit(pair)
+            pair.commit_all()
     assert the_queue(pair).ready.page_count > 10
     if restart:
         pair = disk.boot(crash=True, queue_window=20_000)
@@ -57,7 +52,7 @@ def test_each_at_its_own_time(disk: Disk, restart: bool, monkeypatch: pytest.Mon
     pair.advance(999)
     for at_ms in range(1000, 1500):
         pair.advance(1)
-        commit(pair)
+        pair.commit_all()
         assert the_queue(pair).ready.count == sum(ttl_ms > at_ms for ttl_ms in due), at_ms
     assert the_queue(pair).ready.count == 0
     # Pages of one level expire across each other here, the worst case; each look costs one page at most.
@@ -72,7 +67,7 @@ def test_the_queues_time_reads_a_page_once(disk: Disk, monkeypatch: pytest.Monke
         ch.publish(b"x" * 500, key="q", delivery_mode=2)
         pair.advance(1)
         if number % 20 == 19:
-            commit(pair)
+            pair.commit_all()
     pages = the_queue(pair).ready.page_count
     assert pages > 10
     reads: list[int] = []
@@ -82,7 +77,7 @@ def test_the_queues_time_reads_a_page_once(disk: Disk, monkeypatch: pytest.Monke
     for left in range(399, -1, -1):
         pair.advance(1)
         assert the_queue(pair).ready.count == left
-        commit(pair)
+        pair.commit_all()
     assert len(reads) <= 2 * pages
 
 
@@ -94,7 +89,7 @@ def test_behind_one_that_lives_for_ever(disk: Disk) -> None:
     for number in range(200):
         ch.publish(b"x" * 500, key="q", delivery_mode=2, expiration="700" if number % 2 else None)
         if number % 10 == 9:
-            commit(pair)
+            pair.commit_all()
     pair.advance(699)
     assert the_queue(pair).ready.count == 201
     pair.advance(1)

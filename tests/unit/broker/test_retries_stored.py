@@ -25,14 +25,9 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     disk.close()
 
 
-def commit(pair: DurablePair) -> None:
-    while pair.begin_commit():
-        pair.end_commit()
-
-
 def advance(pair: DurablePair, ms: int) -> None:
     pair.advance(ms)
-    commit(pair)
+    pair.commit_all()
 
 
 def opened(pair: DurablePair, arguments: dict[str, object] = RETRY) -> Channel:
@@ -40,7 +35,7 @@ def opened(pair: DurablePair, arguments: dict[str, object] = RETRY) -> Channel:
     ch = pair.connect().channel()
     ch.send(commands.Queue.Declare(queue="dead", durable=True))
     ch.send(commands.Queue.Declare(queue="q", durable=True, arguments=arguments))  # type: ignore[arg-type]
-    commit(pair)
+    pair.commit_all()
     ch.client.take_all()
     return ch
 
@@ -48,7 +43,7 @@ def opened(pair: DurablePair, arguments: dict[str, object] = RETRY) -> Channel:
 def publish(pair: DurablePair, ch: Channel, *bodies: bytes, **fields: object) -> None:
     for body in bodies:
         ch.publish(body, key="q", **{"delivery_mode": 2, **fields})
-    commit(pair)
+    pair.commit_all()
 
 
 def fetch(ch: Channel, queue: str = "q") -> Message:
@@ -60,7 +55,7 @@ def fetch(ch: Channel, queue: str = "q") -> Message:
 def fail(pair: DurablePair, ch: Channel, count: int = 1) -> None:
     for tag in [fetch(ch).tag for _ in range(count)]:
         ch.nack(tag)
-    commit(pair)
+    pair.commit_all()
 
 
 def the_queue(pair: DurablePair) -> Queue:
@@ -92,7 +87,7 @@ def test_a_restart_neither_forgets_nor_shortens_a_wait(disk: Disk, crash: bool) 
     first = fetch(ch)
     assert (first.body, first.headers["x-delivery-count"]) == (b"1", 2)
     ch.nack(first.tag)
-    commit(pair)
+    pair.commit_all()
     advance(pair, 3999)
     assert counts(pair)[2] == 1  # four seconds, the third gap
     advance(pair, 1)
@@ -118,7 +113,7 @@ def test_a_failure_that_was_not_committed_never_happened(disk: Disk) -> None:
     ch = opened(pair)
     publish(pair, ch, b"1")
     message = fetch(ch)
-    commit(pair)
+    pair.commit_all()
     ch.nack(message.tag)
     pair = disk.boot(crash=True)
     ch = pair.connect().channel()
@@ -136,11 +131,11 @@ def test_settled_for_good_after_a_wait(disk: Disk, tmp_path: Path) -> None:
     ch = pair.connect().channel()
     advance(pair, 990)
     ch.ack(fetch(ch).tag)
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(crash=True)
     assert counts(pair) == (1, 0, 0)
     assert pair.connect().channel().drain("q") == [b"2"]
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot()
     assert counts(pair) == (0, 0, 0)
     if isinstance(disk, SqliteDisk):
@@ -181,7 +176,7 @@ def test_purging_after_a_restart(disk: Disk) -> None:
     held = fetch(ch)
     assert held.body == b"1"
     ch.send(commands.Queue.Purge(queue="q"))
-    commit(pair)
+    pair.commit_all()
     assert ch.expect(commands.Queue.PurgeOk).message_count == 4
     assert counts(pair) == (0, 1, 0)
     pair = disk.boot(now_ms=START_MS + 2000, crash=True)
@@ -197,7 +192,7 @@ def test_purging_what_waits_unread(disk: Disk) -> None:
     pair = disk.boot(now_ms=START_MS + 1, crash=True)
     ch = pair.connect().channel()
     ch.send(commands.Queue.Purge(queue="q"))
-    commit(pair)
+    pair.commit_all()
     assert ch.expect(commands.Queue.PurgeOk).message_count == 2
     pair = disk.boot(crash=True)
     assert counts(pair) == (0, 0, 0)
@@ -212,7 +207,7 @@ def test_octets_leave_memory_and_come_back(disk: Disk, persistent: bool) -> None
     publish(pair, ch, *bodies, delivery_mode=2 if persistent else 1, priority=3)
     for tag in [fetch(ch).tag for _ in bodies]:
         ch.nack(tag)
-        commit(pair)
+        pair.commit_all()
     retries = the_queue(pair).retries
     assert retries is not None
     assert retries.count == 100
@@ -225,7 +220,7 @@ def test_octets_leave_memory_and_come_back(disk: Disk, persistent: bool) -> None
         assert (message.body, message.properties.priority, message.headers["x-delivery-count"]) == (body, 3, 1)
         assert ready.memory_bytes + retries.memory_bytes < 100 * 300 + 2 * 10_000 + 3 * 3000
         ch.ack(message.tag)
-    commit(pair)
+    pair.commit_all()
     assert counts(pair) == (0, 0, 0)
     assert retries.memory_bytes == 0
 
@@ -306,7 +301,7 @@ def test_purging_those_that_are_due(disk: Disk) -> None:
     pair.broker.turn.begin()
     assert the_queue(pair).purge() == 300
     pair.broker.turn.finish()
-    commit(pair)
+    pair.commit_all()
     assert counts(pair) == (0, 0, 0)
     ch = pair.connect().channel()
     publish(pair, ch, b"new")
@@ -339,7 +334,7 @@ def test_deadlines_do_not_outlive_the_broker(disk: Disk) -> None:
     ch = opened(pair, {"x-ack-timeout": 1000})
     publish(pair, ch, b"1")
     fetch(ch)
-    commit(pair)
+    pair.commit_all()
     pair = disk.boot(crash=True)
     ch = pair.connect().channel()
     message = fetch(ch)
@@ -360,7 +355,7 @@ def test_loans_do_not_outlive_the_broker(disk: Disk, crash: bool) -> None:
     verbs.lend(the_queue(pair), verbs.fetch(the_queue(pair), 2, guest, no_ack=False), 60_000)
     held.settle(the_queue(pair), 1, Settle.ACK)
     pair.broker.turn.finish()
-    commit(pair)
+    pair.commit_all()
     assert counts(pair) == (0, 1, 0)
     pair = disk.boot(now_ms=START_MS + 1, crash=crash)
     assert counts(pair) == (1, 0, 0)
