@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,6 +43,9 @@ TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
 
 CONNECTION_FORCED: Final = 320
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
+
+#: So long does the loop wait for another thread that computes, while the management is made by one.
+SHORT_WAIT_S: Final = 0.0005
 
 #: Parameters of glibc's mallopt.
 M_TRIM_THRESHOLD: Final = -1
@@ -197,14 +200,14 @@ class App:
             return
         tls = _tls_context(self.settings)
         # Importing takes longer than all the rest of the start: clients are served meanwhile.
-        await asyncio.to_thread(importlib.import_module, "rabbitlike.management.server")
+        for name in ("rabbitlike.management.server", "rabbitlike.storage.event_search"):
+            await asyncio.to_thread(importlib.import_module, name)
         from rabbitlike.management.context import Context
         from rabbitlike.management.server import ManagementServer
+        from rabbitlike.storage.event_search import search
 
         context = Context(self.broker, self.settings, self.urls, self.broker.clock.now_ms())
         if self._event_files is not None:
-            from rabbitlike.storage.event_search import search
-
             context.search_event_files = partial(search, self._event_files.folder)
         self._management = ManagementServer(context)
         for endpoint, sockets in bound:
@@ -214,6 +217,11 @@ class App:
             else:
                 await self._management.start(sockets, tls if endpoint.tls else None)
             self.urls.extend(urls(endpoint, sockets))
+
+    async def prepare_management(self) -> None:
+        """Do ahead what the first requests would have to wait for."""
+        if self._management is not None:
+            await self._management.make_routes()
 
     def _close_listeners(self) -> None:
         for server in self._servers:
@@ -244,9 +252,11 @@ async def _run(settings: Settings) -> int:
     try:
         _announce(app.urls)
         announced = len(app.urls)
-        await app.start_management()
-        _announce(app.urls[announced:])
-        log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
+        with _short_waits():
+            await app.start_management()
+            _announce(app.urls[announced:])
+            log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
+            await app.prepare_management()
         _spare_the_lasting()
         await stopped.wait()
         log.info("stopping: %d connections", len(app.transports.open))
@@ -334,9 +344,21 @@ def _tame_collector() -> None:
     gc.set_threshold(10_000, 500, 1000)
 
 
+@contextmanager
+def _short_waits() -> Iterator[None]:
+    """Python lets a thread that computes keep the loop waiting for 5 ms, each time: every client would feel it. As a
+    rule threads here do not compute, and a busy loop should be left in peace by them."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(SHORT_WAIT_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual_s)
+
+
 def _spare_the_lasting() -> None:
     """What was made by now lives as long as the process: the collector need not visit it again."""
-    gc.collect()
+    # Without a collection before: it would hold the loop for 40 ms, longer the more was recovered, to free a kilobyte.
     gc.freeze()
 
 

@@ -1,13 +1,14 @@
 """The router every resource has one of, and routes that FastAPI looks at when they are needed.
 
 Finding out what a function takes costs FastAPI more than a millisecond, and there are hundreds: made at import they
-would be half of the time that the API takes to start.
+would be half of the time that the API takes to start. They are made on threads, for the loop has clients to serve.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, routing
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Receive, Scope, Send
 
-#: Between two routes that are made before they are asked for, the loop has this long for others.
-PAUSE_S: Final = 0.01
+#: One at a time: FastAPI changes the filters of warnings while it makes a route, and those are everybody's.
+_MAKING: Final = Lock()
 
 
 class LateRoute(APIRoute):
@@ -36,14 +37,18 @@ class LateRoute(APIRoute):
         self._options: dict[str, Any] | None = options
 
     def make(self) -> None:
-        """Twice does no harm: the API's description is made by a thread."""
-        options = self._options
-        if options is not None:
-            super().__init__(self.path, self.endpoint, **options)
-            self._options = None
+        """Unless it is made. Call it on a thread."""
+        with _MAKING:
+            if self._options is not None:
+                super().__init__(self.path, self.endpoint, **self._options)
+                self._options = None
+
+    async def made(self) -> None:
+        if self._options is not None:
+            await asyncio.to_thread(self.make)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.make()
+        await self.made()
         await super().handle(scope, receive, send)
 
 
@@ -51,8 +56,7 @@ async def make_all(routes: Iterable[BaseRoute]) -> None:
     """Make what is not made yet, one by one, so that hardly anybody has to wait for a route."""
     for route in routes:
         if isinstance(route, LateRoute):
-            route.make()
-            await asyncio.sleep(PAUSE_S)
+            await route.made()
 
 
 class Router(APIRouter):

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 # The first answer that is streamed would import it, for 30 ms of the broker's loop.
 import anyio._backends._asyncio  # noqa: F401
@@ -19,6 +19,9 @@ from rabbitlike.management.context import Context
 from rabbitlike.management.intake import MAX_CONNECTIONS, Intake
 from rabbitlike.management.routes.metrics import create_metrics_api
 from rabbitlike.management.routing import make_all
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 #: Requests under way at the end have this long; streams that never end by themselves are cut then.
 GRACE_S: Final = 1
@@ -38,15 +41,17 @@ class ManagementServer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
-        self._making: asyncio.Task[None] | None = None
+        self._routes: Sequence[BaseRoute] = ()
         context.start()
 
     async def start(self, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         """Serve the API here."""
         api = create_api(self._context)
+        self._routes = api.routes  # every port has the same
         await self._serve(api, sockets, tls)
-        if self._making is None:  # every port serves the same routes
-            self._making = asyncio.create_task(make_all(api.routes), name="routes")
+
+    async def make_routes(self) -> None:
+        await make_all(self._routes)
 
     async def start_metrics(self, sockets: list[socket.socket]) -> None:
         """Serve metrics here, to whoever asks."""
@@ -76,8 +81,6 @@ class ManagementServer:
 
     async def stop(self) -> None:
         self._context.stop()
-        if self._making is not None:
-            self._making.cancel()
         for server, _ in self._running:
             server.should_exit = True
         if self._running:

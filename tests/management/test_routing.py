@@ -1,10 +1,12 @@
 """Routes that are made when they are needed."""
 
+import asyncio
+import threading
+
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from rabbitlike.management import routing
 from rabbitlike.management.routing import LateRoute, Router, make_all
 
 
@@ -42,8 +44,7 @@ async def test_a_route_is_made_when_it_is_called(router: Router) -> None:
         assert (await client.post("/api/things/7")).status_code == 405
 
 
-async def test_routes_are_made_before_they_are_called(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing, "PAUSE_S", 0)
+async def test_routes_are_made_before_they_are_called(router: Router) -> None:
     first = router.routes[0]
     assert isinstance(first, LateRoute)
     first.make()
@@ -51,3 +52,23 @@ async def test_routes_are_made_before_they_are_called(router: Router, monkeypatc
     await make_all(router.routes)
     assert made(router) == [True, True]
     assert first.dependant is dependant
+
+
+async def test_routes_are_made_off_the_loop(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    makers: list[int] = []
+    make = LateRoute.make
+
+    def watched(route: LateRoute) -> None:
+        makers.append(threading.get_ident())
+        make(route)
+
+    monkeypatch.setattr(LateRoute, "make", watched)
+    api = FastAPI()
+    api.router.routes.extend(router.routes)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://broker") as client:
+        answers = await asyncio.gather(*(client.get("/api/things/7") for _ in range(5)))
+    await make_all(router.routes)
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert made(router) == [True, True]
+    assert len(makers) >= 2
+    assert threading.get_ident() not in makers
