@@ -11,7 +11,8 @@ TOGETHER: Final = {
     "handshake": "the server's properties name RabbitMQ, a version and the capabilities clients look for",
     "login-refused": "a wrong password is told as such, ACCESS_REFUSED or as the client words it",
     "vhost-not-found": "a vhost that is not there: 530 NOT_ALLOWED while the connection is opened",
-    "connection-error": "a consumer tag used twice closes the connection: 530 NOT_ALLOWED, and the text",
+    "connection-error": "a consumer tag used twice closes the connection, 530 NOT_ALLOWED, and the client tells of it; "
+    "where it sees to tags itself, an immediate publish does, 540 NOT_IMPLEMENTED",
     "tls": "over TLS, with the authority checked: a message goes and comes back",
     # what is declared
     "queues": "declared with a name of the server's, counted, purged, deleted; passive declares find it",
@@ -27,7 +28,7 @@ TOGETHER: Final = {
     "nack-requeue": "nacked with requeue it comes again, flagged as redelivered",
     "reject": "rejected without requeue it is gone, with requeue it comes again",
     "prefetch": "never more unacked than asked for, and the next one once one is acked",
-    "get": "basic.get: a message with the number left, then none",
+    "get": "basic.get: a message, with the number left where the client tells it, then none",
     "cancel": "a consumer is told when its queue is deleted",
     # publishing
     "confirms": "a thousand confirmed without waiting for each",
@@ -50,7 +51,8 @@ APART: Final = {
     # each in a run of its own beside the others: they wait, or want a broker that does something to them
     "heartbeats": "beats of a second, nothing else for several of them, and the connection lives",
     "blocked": "connection.blocked, with the reason, from a broker that is low on memory",
-    "recovery": "the broker is restarted, and the client goes on: it connects, declares and consumes again by itself",
+    "recovery": "the broker is restarted, and the client goes on: it connects, declares and consumes again, by "
+    "itself or as its documentation says",
 }
 
 CHECKS: Final = TOGETHER | APART

@@ -42,6 +42,20 @@ LANGUAGES: Final = (
         run=("node", "main.mjs"),
         cannot={"tx": "amqplib has no transactions"},
     ),
+    Language(
+        name="ruby",
+        client="bunny",
+        needs="Ruby with bunny (Debian's ruby-bunny)",
+        probe=("ruby", "-e", "require 'bunny'"),
+        run=("ruby", "main.rb"),
+    ),
+    Language(
+        name="php",
+        client="php-amqplib",
+        needs="PHP 8 with php-amqplib (Debian's php-cli and php-amqplib)",
+        probe=("php", "-r", "require 'PhpAmqpLib/autoload.php';"),
+        run=("php", "-d", "display_errors=stderr", "main.php"),
+    ),
 )
 
 
