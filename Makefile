@@ -26,9 +26,9 @@ test-compiled: build .venv/.dev
 	$(BIN)/python $(PYTEST) $(ARGS)
 
 # What asks over HTTP alone, or through Spark, sees nothing of the difference, and is not asked twice; nor are other
-# languages, after Python's clients, nor the examples of the pages, and ten kills do where the compiled build had fifty.
-NOT_TWICE := --ignore=interop/management --ignore=interop/languages --ignore=tests/commands --ignore=tests/spark \
-	--ignore=tests/test_docs.py
+# clients, after pika, aio-pika and Celery, nor the examples of the pages, and ten kills do where the compiled build had fifty.
+NOT_TWICE := $(addprefix --ignore=,interop/amqpstorm interop/dramatiq interop/faststream interop/languages interop/management \
+	interop/py_amqp interop/rabbitpy tests/commands tests/spark tests/test_docs.py)
 
 # A copy of the tree without extensions: Python prefers a .so that lies beside a .py, whatever one asks it.
 test-pure: .venv/.dev
