@@ -11,7 +11,7 @@ RUN RABBITLIKE_PURE=0 pip wheel --no-cache-dir --wheel-dir /wheels .
 FROM python:${PYTHON}-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-index --find-links /wheels rabbitlike \
-    && useradd --uid 10001 --home-dir /data --create-home rabbitlike
+    && useradd --uid 10001 --home-dir /data --no-create-home rabbitlike && install -d -o rabbitlike -g rabbitlike /data
 USER rabbitlike
 WORKDIR /data
 ENV RABBITLIKE_HOST=0.0.0.0 RABBITLIKE_DATA_DIR=/data
