@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from rabbitlike.management.lists import Slices
+from rabbitlike.management.prometheus import groups, text
 from tests.support.api import Api
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
 
 #: What RabbitMQ's dashboard "RabbitMQ-Overview" asks for.
 DASHBOARD = """
@@ -220,3 +227,38 @@ async def test_many_queues_are_told_of_without_holding_the_loop(api: Api) -> Non
     watching.cancel()
     assert answer.text.count("rabbitmq_queue_messages_ready{") == 2000
     assert breaths > 10, "others have their turn while it is written"
+
+
+@pytest.mark.parametrize("endpoint", ["aggregated", "per-object", "detailed"])
+async def test_the_text_is_made_in_small_steps(
+    api: Api, monkeypatch: pytest.MonkeyPatch, endpoint: text.Endpoint
+) -> None:
+    """Thousands of queues must not hold the loop: between two breaths there are few lines, and few looks."""
+    for number in range(1000):
+        api.pair.broker.vhosts["/"].declare_queue(f"q{number}")
+    looks = most = 0
+
+    class AlwaysOver(Slices):
+        """As if every step had taken a whole slice."""
+
+        is_over = True
+
+        async def breathe(self) -> None:
+            nonlocal looks
+            looks = 0
+
+    def looked(queue: Queue) -> groups.Row:
+        nonlocal looks, most
+        looks += 1
+        most = max(most, looks)
+        return read_queue(queue)
+
+    read_queue = groups.QUEUE.read
+    watched = dataclasses.replace(groups.QUEUE, read=looked)
+    monkeypatch.setattr(text, "Slices", AlwaysOver)
+    monkeypatch.setattr(text, "GROUPS", (watched,))
+    monkeypatch.setattr(text, "BY_NAME", {watched.name: watched})
+    asked = text.Asked(endpoint, frozenset(("queue_metrics", "exchange_names", "exchange_bindings", "vhost_status")))
+    pieces = [piece async for piece in text.exposition(api.context, asked)]
+    assert max(piece.count(b"\n") for piece in pieces) <= text.STRIDE * text.BLOCK
+    assert 0 < most <= text.STRIDE

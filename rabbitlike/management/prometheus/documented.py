@@ -6,18 +6,14 @@ shrink when one is deleted, and counts only grow.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.management.prometheus.groups import label, queues
+from rabbitlike.management.prometheus.groups import head, of_queue, queues
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.queues.queue import Queue
-    from rabbitlike.management.lists import Slices
-
-#: Lines written at a time.
-LINES: Final = 500
 
 _NUMBERS: Final[tuple[tuple[str, str, str, Callable[[Queue], int]], ...]] = (
     ("depth", "Messages that are ready", "gauge", lambda queue: queue.message_count),
@@ -30,45 +26,31 @@ _NUMBERS: Final[tuple[tuple[str, str, str, Callable[[Queue], int]], ...]] = (
 )
 
 
-async def documented(broker: Broker, slices: Slices, *, is_detailed: bool) -> AsyncIterator[bytes]:
+def documented(broker: Broker, *, is_detailed: bool) -> Iterator[str]:
     for suffix, said, kind, read in _NUMBERS:
         if kind == "counter" and not is_detailed:
             continue
         name = f"rabbitlike_queue_{suffix}"
-        lines = [_head(name, said, kind)]
+        yield head(name, said, kind)
         total = 0
         for queue in queues(broker, None):
             value = read(queue)
             total += value
-            if is_detailed:
-                lines.append(f"{name}{{{_labels(queue)}}} {value}\n")
-                if len(lines) >= LINES:
-                    yield "".join(lines).encode()
-                    lines.clear()
-            await slices.breathe()
+            yield f"{name}{{{of_queue(queue)}}} {value}\n" if is_detailed else ""
         if not is_detailed:
-            lines.append(f"{name} {total}\n")
-        yield "".join(lines).encode()
-    async for piece in _deaths(broker, slices, is_detailed=is_detailed):
-        yield piece
+            yield f"{name} {total}\n"
+    yield from _deaths(broker, is_detailed=is_detailed)
 
 
-async def _deaths(broker: Broker, slices: Slices, *, is_detailed: bool) -> AsyncIterator[bytes]:
+def _deaths(broker: Broker, *, is_detailed: bool) -> Iterator[str]:
     name = "rabbitlike_queue_dlq_total"
-    lines = [_head(name, "Messages that were given up, by the reason", "counter")]
+    yield head(name, "Messages that were given up, by the reason", "counter")
     if is_detailed:
         for queue in queues(broker, None):
+            labels = of_queue(queue) if queue.deaths else ""
             for reason, count in (queue.deaths or {}).items():
-                lines.append(f'{name}{{{_labels(queue)},reason="{reason.value}"}} {count}\n')
-            await slices.breathe()
+                yield f'{name}{{{labels},reason="{reason.value}"}} {count}\n'
+            yield ""
     else:
-        lines += [f'{name}{{reason="{reason.value}"}} {sum(counts)}\n' for reason, counts in broker.deaths.items()]
-    yield "".join(lines).encode()
-
-
-def _head(name: str, said: str, kind: str) -> str:
-    return f"# HELP {name} {said}\n# TYPE {name} {kind}\n"
-
-
-def _labels(queue: Queue) -> str:
-    return f'vhost="{label(queue.vhost.name)}",queue="{label(queue.name)}"'
+        for reason, counts in broker.deaths.items():
+            yield f'{name}{{reason="{reason.value}"}} {sum(counts)}\n'

@@ -44,6 +44,11 @@ class Group:
     read: Callable[[Any], Row]
 
 
+def head(name: str, said: str, kind: str) -> str:
+    """What stands before the lines of one metric."""
+    return f"# HELP {name} {said}\n# TYPE {name} {kind}\n"
+
+
 def label(value: str) -> str:
     """A value as it stands between quotes."""
     return text(value).replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
@@ -76,11 +81,11 @@ def channels(broker: Broker, vhosts: frozenset[str] | None) -> Iterator[ClientCh
         yield from client.open_channels()
 
 
-def _of_queue(queue: Queue) -> str:
+def of_queue(queue: Queue) -> str:
     return f'vhost="{label(queue.vhost.name)}",queue="{label(queue.name)}"'
 
 
-def _of_exchange(exchange: Exchange) -> str:
+def of_exchange(exchange: Exchange) -> str:
     return f'vhost="{label(exchange.vhost)}",exchange="{label(exchange.name)}"'
 
 
@@ -153,7 +158,7 @@ OUT: Final = ("get", "get_no_ack", "deliver", "deliver_no_ack", "redeliver", "ac
 QUEUE_COARSE: Final = Group(
     "queue_coarse_metrics",
     queues,
-    _of_queue,
+    of_queue,
     (
         Number("queue_messages_ready", "Messages ready to be delivered to consumers"),
         Number("queue_messages_unacked", "Messages delivered to consumers but not yet acknowledged"),
@@ -165,14 +170,14 @@ QUEUE_COARSE: Final = Group(
 QUEUE_CONSUMERS: Final = Group(
     "queue_consumer_count",
     queues,
-    _of_queue,
+    of_queue,
     (Number("queue_consumers", "Consumers on a queue"),),
     lambda queue: (len(queue.consumers.all),),
 )
 QUEUE: Final = Group(
     "queue_metrics",
     queues,
-    _of_queue,
+    of_queue,
     (
         Number("queue_consumers", "Consumers on a queue"),
         Number("queue_consumer_capacity", "Consumer capacity"),
@@ -241,13 +246,11 @@ def _in(kind: str) -> tuple[Number, ...]:
     )
 
 
-QUEUE_DELIVERY: Final = Group(
-    "queue_delivery_metrics", queues, _of_queue, _out("queue", "from a queue "), _counts(*OUT)
-)
+QUEUE_DELIVERY: Final = Group("queue_delivery_metrics", queues, of_queue, _out("queue", "from a queue "), _counts(*OUT))
 QUEUE_PUBLISH: Final = Group(
     "channel_queue_exchange_metrics",
     queues,
-    _of_queue,
+    of_queue,
     (Number("queue_messages_published_total", "Total number of messages published into a queue", True),),
     lambda queue: (queue.counters.publish,),
 )
@@ -291,7 +294,7 @@ CONNECTION: Final = Group(
     ),
     _connection,
 )
-EXCHANGE: Final = Group("exchange_metrics", exchanges, _of_exchange, _in("exchange"), _counts("publish_in", *IN[1:]))
+EXCHANGE: Final = Group("exchange_metrics", exchanges, of_exchange, _in("exchange"), _counts("publish_in", *IN[1:]))
 
 #: In the order they are written.
 GROUPS: Final = (

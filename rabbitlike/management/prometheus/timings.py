@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Literal
 
 from rabbitlike.broker.counters import BOUNDS_MS, Timing
-from rabbitlike.management.prometheus.groups import label, queues
+from rabbitlike.management.prometheus.groups import head, of_queue, queues
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
-    from rabbitlike.management.lists import Slices
 
 Name = Literal["waiting", "processing", "latency"]
 
@@ -24,10 +23,10 @@ _SAID: Final[dict[Name, tuple[str, str, str]]] = {
 _BOUNDS: Final = (*(str(bound_ms / 1000) for bound_ms in BOUNDS_MS), "+Inf")
 
 
-async def timing_lines(broker: Broker, timing: Name, slices: Slices, *, is_detailed: bool) -> AsyncIterator[bytes]:
+def timing_lines(broker: Broker, timing: Name, *, is_detailed: bool) -> Iterator[str]:
     """One histogram for all queues, those that are gone included; or one of each that has been used."""
     field, name, said = _SAID[timing]
-    yield f"# HELP {name} {said}\n# TYPE {name} histogram\n".encode()
+    yield head(name, said, "histogram")
     sums = [0] * len(_BOUNDS)
     total_ms = 0
     for vhost in list(broker.vhosts.values()):
@@ -37,19 +36,19 @@ async def timing_lines(broker: Broker, timing: Name, slices: Slices, *, is_detai
     for queue in queues(broker, None):
         measured: Timing = getattr(queue, field)
         buckets = measured.buckets()
-        if any(buckets):
-            if is_detailed:
-                labels = f'vhost="{label(queue.vhost.name)}",queue="{label(queue.name)}"'
-                yield _lines(name, labels, buckets, measured.total_ms)
-            else:
-                sums = [mine + more for mine, more in zip(sums, buckets, strict=True)]
-                total_ms += measured.total_ms
-        await slices.breathe()
+        if not any(buckets):
+            yield ""
+        elif is_detailed:
+            yield _lines(name, of_queue(queue), buckets, measured.total_ms)
+        else:
+            sums = [mine + more for mine, more in zip(sums, buckets, strict=True)]
+            total_ms += measured.total_ms
+            yield ""
     if not is_detailed:
         yield _lines(name, "", sums, total_ms)
 
 
-def _lines(name: str, labels: str, buckets: Iterable[int], total_ms: int) -> bytes:
+def _lines(name: str, labels: str, buckets: Iterable[int], total_ms: int) -> str:
     before = f"{labels}," if labels else ""
     around = f"{{{labels}}}" if labels else ""
     lines = []
@@ -58,4 +57,4 @@ def _lines(name: str, labels: str, buckets: Iterable[int], total_ms: int) -> byt
         count += more
         lines.append(f'{name}_bucket{{{before}le="{bound}"}} {count}\n')
     lines.append(f"{name}_count{around} {count}\n{name}_sum{around} {total_ms / 1000}\n")
-    return "".join(lines).encode()
+    return "".join(lines)
