@@ -14,19 +14,24 @@ TOGETHER: Final = {
     "connection-error": "a consumer tag used twice closes the connection, 530 NOT_ALLOWED, and the client tells of it; "
     "where it sees to tags itself, an immediate publish does, 540 NOT_IMPLEMENTED",
     "tls": "over TLS, with the authority checked: a message goes and comes back",
+    "small-frames": "frames of 4096 bytes, agreed on when connecting; a body takes as many as it needs, both ways",
     # what is declared
     "queues": "declared with a name of the server's, counted, purged, deleted; passive declares find it",
     "exchanges": "direct, fanout, topic and headers route as their kind says; unbound and deleted they do not",
     "exchange-to-exchange": "an exchange bound to an exchange, and unbound again",
+    "alternate-exchange": "what an exchange has no queue for goes to its alternate",
+    "names": "a queue, an exchange and a routing key of 255 bytes beyond ASCII",
     # what is in a message
     "properties": "every property of a message comes back as it was sent",
     "headers": "every type of header the client can send comes back with type and value",
     "empty-body": "a body of no bytes",
     "large-body": "5 MB, which is many frames, byte for byte",
+    "interleaved": "bodies of many frames on eight channels at once, and none is mixed up with another",
     # consuming
     "acks": "acked messages are gone, one by one and all up to one; unacked ones return when the channel is closed",
     "nack-requeue": "nacked with requeue it comes again, flagged as redelivered",
     "reject": "rejected without requeue it is gone, with requeue it comes again",
+    "recover": "basic.recover: what is unacked is delivered anew, flagged as redelivered",
     "prefetch": "never more unacked than asked for, and the next one once one is acked",
     "get": "basic.get: a message, with the number left where the client tells it, then none",
     "cancel": "a consumer is told when its queue is deleted",
@@ -38,12 +43,13 @@ TOGETHER: Final = {
     "rpc": "direct reply-to: a request, and its answer with no queue for it",
     # what queues do
     "dead-letters": "rejected and expired messages are found elsewhere, with an x-death the client can read",
+    "quorum": "a quorum queue, which counts in x-delivery-count how often a message came back",
     "priorities": "the higher priority is delivered first",
     "ttl": "messages of a queue's TTL and of their own go when their time is up",
     # when something is wrong, and the connection lives on
-    "not-found": "404 NOT_FOUND for a queue that is not there",
+    "not-found": "404 NOT_FOUND for a queue that is not there, and for an exchange published to",
     "precondition-failed": "406 PRECONDITION_FAILED for a queue declared otherwise, with what differs",
-    "access-refused": "403 ACCESS_REFUSED for a name that is the broker's own",
+    "access-refused": "403 ACCESS_REFUSED for a name of the broker's own, and for a queue with an exclusive consumer",
     "resource-locked": "405 RESOURCE_LOCKED for another connection's exclusive queue",
 }
 

@@ -55,6 +55,7 @@ LANGUAGES: Final = (
         needs="PHP 8 with php-amqplib (Debian's php-cli and php-amqplib)",
         probe=("php", "-r", "require 'PhpAmqpLib/autoload.php';"),
         run=("php", "-d", "display_errors=stderr", "main.php"),
+        cannot={"small-frames": "php-amqplib takes the frames the server offers"},
     ),
 )
 

@@ -89,6 +89,18 @@ const checks = {
     await assert.rejects(amqp.connect(`amqps://localhost:${process.env.TLS_PORT}`), /certificate/);
   },
 
+  async 'small-frames'() {
+    const connection = await amqp.connect(`${URL}?frameMax=4096`);
+    assert.equal(connection.connection.frameMax, 4096);
+    const channel = await connection.createChannel();
+    const { queue } = await channel.assertQueue('', { exclusive: true });
+    const body = Buffer.alloc(100_000, 'frames');
+    channel.sendToQueue(queue, body);
+    const [message] = await take(channel, queue, 1);
+    assert.ok(body.equals(message.content));
+    await connection.close();
+  },
+
   async queues(_, channel) {
     const { queue } = await channel.assertQueue('', { exclusive: true });
     assert.match(queue, /^amq\.gen-/);
@@ -143,6 +155,28 @@ const checks = {
     assert.equal(await count(channel, queue), 0);
     await channel.deleteExchange(from);
     await channel.deleteExchange(to);
+  },
+
+  async 'alternate-exchange'(_, channel) {
+    const { queue } = await channel.assertQueue('', { exclusive: true });
+    const exchange = `node-alternate-${process.pid}`;
+    await channel.assertExchange(exchange, 'direct', { durable: false, alternateExchange: 'amq.fanout' });
+    await channel.bindQueue(queue, 'amq.fanout', '');
+    channel.publish(exchange, 'nobody', Buffer.from('caught'), { mandatory: true });
+    assert.deepEqual(bodies(await take(channel, queue, 1)), ['caught']);
+    await channel.deleteExchange(exchange);
+  },
+
+  async names(_, channel) {
+    const name = 'ü'.repeat(127) + '!';
+    await channel.assertQueue(name, { exclusive: true });
+    await channel.assertExchange(name, 'direct', { durable: false });
+    await channel.bindQueue(name, name, name);
+    channel.publish(name, name, Buffer.from('x'));
+    const [message] = await take(channel, name, 1);
+    assert.equal(message.fields.exchange, name);
+    assert.equal(message.fields.routingKey, name);
+    await channel.deleteExchange(name);
   },
 
   async properties(_, channel) {
@@ -211,6 +245,16 @@ const checks = {
     assert.ok(body.equals(message.content));
   },
 
+  async interleaved(connection, channel) {
+    const { queue } = await channel.assertQueue('', { exclusive: true });
+    const sent = Array.from({ length: 8 }, (_, i) => Buffer.alloc(1_000_000 + i, String(i)));
+    const channels = await Promise.all(sent.map(() => connection.createChannel()));
+    channels.forEach((each, i) => each.sendToQueue(queue, sent[i]));
+    const arrived = (await take(channel, queue, 8)).map((message) => message.content);
+    arrived.sort((a, b) => a.length - b.length);
+    assert.ok(arrived.every((body, i) => body.equals(sent[i])));
+  },
+
   async acks(connection, channel) {
     const { queue } = await channel.assertQueue('', { exclusive: true });
     for (const body of ['1', '2', '3', '4', '5']) channel.sendToQueue(queue, Buffer.from(body));
@@ -245,6 +289,15 @@ const checks = {
     assert.equal(second.fields.redelivered, true);
     channel.reject(second, false);
     assert.equal(await channel.get(queue), false);
+  },
+
+  async recover(_, channel) {
+    const { queue } = await channel.assertQueue('', { exclusive: true });
+    channel.sendToQueue(queue, Buffer.from('again'));
+    await take(channel, queue, 1, { ack: false });
+    await channel.recover();
+    const [message] = await take(channel, queue, 1);
+    assert.equal(message.fields.redelivered, true);
   },
 
   async prefetch(_, channel) {
@@ -351,6 +404,17 @@ const checks = {
     assert.equal(second.properties.expiration, undefined);
   },
 
+  async quorum(_, channel) {
+    const queue = `node-quorum-${process.pid}`;
+    await channel.assertQueue(queue, { arguments: { 'x-queue-type': 'quorum' } });
+    channel.sendToQueue(queue, Buffer.from('again'), { persistent: true });
+    const [first] = await take(channel, queue, 1, { ack: false });
+    channel.nack(first);
+    const [second] = await take(channel, queue, 1);
+    assert.equal(second.properties.headers['x-delivery-count'], 1);
+    await channel.deleteQueue(queue);
+  },
+
   async priorities(_, channel) {
     const { queue } = await channel.assertQueue('', { exclusive: true, maxPriority: 5 });
     for (const priority of [1, 5, 3, 0, 5]) channel.sendToQueue(queue, Buffer.from(String(priority)), { priority });
@@ -372,6 +436,12 @@ const checks = {
   async 'not-found'(connection, channel) {
     quiet(channel);
     await assert.rejects(channel.checkQueue('node-nowhere'), { code: 404, message: /NOT_FOUND - no queue 'node-nowhere' in vhost '\/'/ });
+    const next = await connection.createChannel();
+    const failed = once(next, 'error');
+    next.publish('node-nowhere', '', Buffer.from('x'));
+    const [error] = await within(failed, 'the error');
+    assert.equal(error.code, 404);
+    assert.match(error.message, /NOT_FOUND - no exchange 'node-nowhere' in vhost '\/'/);
     await connection.createChannel();
   },
 
@@ -398,6 +468,12 @@ const checks = {
       code: 403,
       message: /ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq\.\*'/,
     });
+    const mine = await connection.createChannel();
+    const { queue } = await mine.assertQueue('', { exclusive: true });
+    await mine.consume(queue, () => {}, { exclusive: true });
+    const other = await connection.createChannel();
+    quiet(other);
+    await assert.rejects(other.consume(queue, () => {}), { code: 403, message: /ACCESS_REFUSED - queue '.*' in vhost '\/' in exclusive use/ });
     await connection.createChannel();
   },
 

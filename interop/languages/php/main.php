@@ -213,6 +213,27 @@ $checks = [
         $channel->exchange_delete($to);
     },
 
+    'alternate-exchange' => function (AbstractConnection $connection, AMQPChannel $channel) {
+        $exchange = 'php-alternate-' . getmypid();
+        $arguments = new AMQPTable(['alternate-exchange' => 'amq.fanout']);
+        $channel->exchange_declare($exchange, 'direct', auto_delete: false, arguments: $arguments);
+        $queue = queue($channel);
+        $channel->queue_bind($queue, 'amq.fanout');
+        $channel->basic_publish(new AMQPMessage('caught'), $exchange, 'nobody', mandatory: true);
+        same(bodies(take($channel, $queue, 1)), ['caught']);
+        $channel->exchange_delete($exchange);
+    },
+
+    'names' => function (AbstractConnection $connection, AMQPChannel $channel) {
+        $name = str_repeat('ü', 127) . '!';
+        $channel->queue_declare($name, exclusive: true);
+        $channel->exchange_declare($name, 'direct');
+        $channel->queue_bind($name, $name, $name);
+        $channel->basic_publish(new AMQPMessage('x'), $name, $name);
+        [$message] = take($channel, $name, 1);
+        same([$message->getExchange(), $message->getRoutingKey()], [$name, $name]);
+    },
+
     'properties' => function (AbstractConnection $connection, AMQPChannel $channel) {
         $queue = queue($channel);
         $properties = [
@@ -287,6 +308,17 @@ $checks = [
         }
     },
 
+    'interleaved' => function (AbstractConnection $connection, AMQPChannel $channel) {
+        $queue = queue($channel);
+        $sent = array_map(fn (int $number) => str_repeat((string) $number, 1_000_000 + $number), range(0, 7));
+        foreach ($sent as $body) { // it sends one after the other, and receives what comes
+            publish($connection->channel(), $queue, $body);
+        }
+        $arrived = bodies(take($channel, $queue, 8));
+        sort($arrived, SORT_STRING);
+        same(array_map('md5', $arrived), array_map('md5', $sent));
+    },
+
     'acks' => function (AbstractConnection $connection, AMQPChannel $channel) {
         $queue = queue($channel);
         foreach (['1', '2', '3', '4', '5'] as $body) {
@@ -321,6 +353,14 @@ $checks = [
         same((bool) $second->isRedelivered(), true);
         $second->reject(false);
         same($channel->basic_get($queue), null);
+    },
+
+    'recover' => function (AbstractConnection $connection, AMQPChannel $channel) {
+        $queue = queue($channel);
+        publish($channel, $queue, 'again');
+        take($channel, $queue, 1, ack: false);
+        $channel->basic_recover(true);
+        same((bool) take($channel, $queue, 1)[0]->isRedelivered(), true);
     },
 
     'prefetch' => function (AbstractConnection $connection, AMQPChannel $channel) {
@@ -471,6 +511,17 @@ $checks = [
         same($second->has('expiration'), false);
     },
 
+    'quorum' => function (AbstractConnection $connection, AMQPChannel $channel) {
+        $queue = 'php-quorum-' . getmypid();
+        $arguments = new AMQPTable(['x-queue-type' => 'quorum']);
+        $channel->queue_declare($queue, durable: true, auto_delete: false, arguments: $arguments);
+        publish($channel, $queue, 'again', ['delivery_mode' => AMQPMessage::DELIVERY_MODE_PERSISTENT]);
+        take($channel, $queue, 1, ack: false)[0]->nack(true);
+        [$message] = take($channel, $queue, 1);
+        same($message->get('application_headers')->getNativeData()['x-delivery-count'], 1);
+        $channel->queue_delete($queue);
+    },
+
     'priorities' => function (AbstractConnection $connection, AMQPChannel $channel) {
         $queue = queue($channel, ['x-max-priority' => 5]);
         foreach ([1, 5, 3, 0, 5] as $priority) {
@@ -495,6 +546,11 @@ $checks = [
         $text = "NOT_FOUND - no queue 'php-nowhere' in vhost '/'";
         $ask = fn () => $channel->queue_declare('php-nowhere', passive: true);
         refused(AMQPProtocolChannelException::class, 404, $text, $ask);
+        $next = $connection->channel();
+        refused(AMQPProtocolChannelException::class, 404, "NOT_FOUND - no exchange 'php-nowhere' in vhost '/'", function () use ($next) {
+            $next->basic_publish(new AMQPMessage('x'), 'php-nowhere');
+            $next->wait(null, false, PATIENCE_S);
+        });
         same($connection->channel()->is_open(), true);
     },
 
@@ -515,6 +571,12 @@ $checks = [
     'access-refused' => function (AbstractConnection $connection, AMQPChannel $channel) {
         $text = "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'";
         refused(AMQPProtocolChannelException::class, 403, $text, fn () => $channel->queue_declare('amq.mine'));
+        $mine = $connection->channel();
+        $queue = queue($mine);
+        $mine->basic_consume($queue, exclusive: true, callback: fn () => null);
+        $text = "ACCESS_REFUSED - queue '$queue' in vhost '/' in exclusive use";
+        $ask = fn () => $connection->channel()->basic_consume($queue, callback: fn () => null);
+        refused(AMQPProtocolChannelException::class, 403, $text, $ask);
         same($connection->channel()->is_open(), true);
     },
 

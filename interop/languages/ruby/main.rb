@@ -102,6 +102,15 @@ CHECKS = {
     refused(OpenSSL::SSL::SSLError, /certificate verify failed/) { connect(**options) }
   end,
 
+  "small-frames" => lambda do |_, _|
+    connection = connect(frame_max: 4096)
+    same(connection.frame_max, 4096)
+    queue = connection.create_channel.queue("", exclusive: true)
+    queue.publish("frames" * 20_000)
+    same(bodies(take(queue, 1)), ["frames" * 20_000])
+    connection.close
+  end,
+
   "queues" => lambda do |connection, channel|
     queue = channel.queue("", exclusive: true)
     like(queue.name, /\Aamq\.gen-/)
@@ -156,6 +165,24 @@ CHECKS = {
     from.publish("lost", routing_key: "a.b")
     same(count(queue), 0)
     [from, to].each(&:delete)
+  end,
+
+  "alternate-exchange" => lambda do |_, channel|
+    queue = channel.queue("", exclusive: true).bind("amq.fanout")
+    exchange = channel.direct("ruby-alternate-#{$$}", arguments: { "alternate-exchange" => "amq.fanout" })
+    exchange.publish("caught", routing_key: "nobody", mandatory: true)
+    same(bodies(take(queue, 1)), ["caught"])
+    exchange.delete
+  end,
+
+  "names" => lambda do |_, channel|
+    name = "#{"ü" * 127}!".b # bunny wants bytes
+    exchange = channel.direct(name)
+    queue = channel.queue(name, exclusive: true).bind(exchange, routing_key: name)
+    exchange.publish("x", routing_key: name)
+    delivery = take(queue, 1).first.delivery
+    same([delivery.exchange, delivery.routing_key], [name, name])
+    exchange.delete
   end,
 
   "properties" => lambda do |_, channel|
@@ -217,6 +244,14 @@ CHECKS = {
     raise Wrong, "another body" unless take(queue, 1).first.body == body
   end,
 
+  "interleaved" => lambda do |connection, channel|
+    queue = channel.queue("", exclusive: true)
+    sent = Array.new(8) { |number| number.to_s * (1_000_000 + number) }
+    channels = sent.map { connection.create_channel }
+    channels.zip(sent).map { |each, body| Thread.new { each.default_exchange.publish(body, routing_key: queue.name) } }.each(&:join)
+    raise Wrong, "other bodies" unless bodies(take(queue, 8)).sort == sent
+  end,
+
   "acks" => lambda do |connection, channel|
     queue = channel.queue("", exclusive: true)
     ("1".."5").each { |body| queue.publish(body) }
@@ -249,6 +284,14 @@ CHECKS = {
     same(second.delivery.redelivered?, true)
     channel.reject(second.delivery.delivery_tag)
     same(queue.pop, [nil, nil, nil])
+  end,
+
+  "recover" => lambda do |_, channel|
+    queue = channel.queue("", exclusive: true)
+    queue.publish("again")
+    take(queue, 1, ack: false)
+    channel.recover
+    same(take(queue, 1).first.delivery.redelivered?, true)
   end,
 
   "prefetch" => lambda do |_, channel|
@@ -363,6 +406,14 @@ CHECKS = {
     same(second.properties.expiration, nil)
   end,
 
+  "quorum" => lambda do |_, channel|
+    queue = channel.queue("ruby-quorum-#{$$}", durable: true, arguments: { "x-queue-type" => "quorum" })
+    queue.publish("again")
+    channel.nack(take(queue, 1, ack: false).first.delivery.delivery_tag, false, true)
+    same(take(queue, 1).first.properties.headers["x-delivery-count"], 1)
+    queue.delete
+  end,
+
   "priorities" => lambda do |_, channel|
     queue = channel.queue("", exclusive: true, arguments: { "x-max-priority" => 5 })
     [1, 5, 3, 0, 5].each { |priority| queue.publish(priority.to_s, priority: priority) }
@@ -384,7 +435,16 @@ CHECKS = {
   "not-found" => lambda do |connection, channel|
     error = refused(Bunny::NotFound, /NOT_FOUND - no queue 'ruby-nowhere' in vhost '\/'/) { channel.queue("ruby-nowhere", passive: true) }
     same(error.channel_close.reply_code, 404)
-    same([channel.closed?, connection.open?, connection.create_channel.open?], [true, true, true])
+    same([channel.closed?, connection.open?], [true, true])
+    publisher = connection.create_channel
+    publisher.basic_publish("x", "ruby-nowhere", "")
+    eventually("the channel is closed") { publisher.closed? }
+    eventually("it says why") do
+      publisher.queue("")
+    rescue Bunny::ChannelAlreadyClosed => error
+      error.message.include?("NOT_FOUND - no exchange 'ruby-nowhere' in vhost '/'")
+    end
+    same(connection.create_channel.open?, true)
   end,
 
   "precondition-failed" => lambda do |connection, channel|
@@ -406,6 +466,11 @@ CHECKS = {
     text = /ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq\.\*'/
     error = refused(Bunny::AccessRefused, text) { channel.queue("amq.mine") }
     same(error.channel_close.reply_code, 403)
+    queue = connection.create_channel.queue("", exclusive: true)
+    queue.subscribe(exclusive: true) { nil }
+    refused(Bunny::AccessRefused, /ACCESS_REFUSED - queue '.*' in vhost '\/' in exclusive use/) do
+      connection.create_channel.basic_consume(queue.name) { nil }
+    end
     same(connection.create_channel.open?, true)
   end,
 
