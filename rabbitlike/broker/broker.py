@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
 from rabbitlike.broker.commits import Commits
-from rabbitlike.broker.counters import Churn, Counters
+from rabbitlike.broker.counters import Churn, Counters, Sizes
 from rabbitlike.broker.duplicates import Duplicates, seen_by
 from rabbitlike.broker.events import Events
 from rabbitlike.broker.journal import Journal
@@ -160,6 +160,8 @@ class Broker:
         self.alarms.listen(self._on_alarm)
         self.connections: set[Client] = set()
         self.churn = Churn()
+        #: Of all messages that were published since the start.
+        self.sizes = Sizes()
         #: Messages that queues gave up, by the reason: without and with an exchange to dead-letter to.
         self.deaths: dict[Reason, list[int]] = {reason: [0, 0] for reason in Reason}
         #: Who hears of every death, at once and within the turn: they must only take note of it.

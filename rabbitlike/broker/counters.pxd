@@ -32,3 +32,15 @@ cdef class Timing:
     cpdef object add(self, int64_t took_ms, int64_t count=*)
     @cython.locals(at=int)
     cpdef object take_over(self, Timing other)
+
+
+@cython.final
+cdef class Sizes:
+    cdef int64_t _bounds[8]
+    cdef int64_t _buckets[9]
+    cdef readonly int64_t total
+
+    @cython.locals(at=int)
+    cpdef object add(self, int64_t size)
+    @cython.locals(body=bytes)
+    cdef object add_run(self, list bodies)

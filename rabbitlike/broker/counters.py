@@ -9,6 +9,9 @@ from dataclasses import dataclass
 #: A Timing has a bucket for each of these bounds, for what took less, and one more for all the rest.
 BOUNDS_MS = tuple(1 << power for power in range(23))
 
+#: Sizes has a bucket for each of these, for what is no larger, and one more for all the rest. parity
+SIZES = (100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000)
+
 #: The counts of a Counters, by the names they have in `message_stats`.
 NAMES = (
     "publish",
@@ -98,6 +101,32 @@ class Timing:
         buckets = list(self._buckets)
         buckets[0] += self.at_once
         return buckets
+
+
+class Sizes:
+    """How large messages were that clients published, as a histogram."""
+
+    __slots__ = ("_bounds", "_buckets", "total")
+
+    def __init__(self) -> None:
+        self._bounds = list(SIZES)
+        self._buckets = [0] * 9
+        #: Octets of all of them.
+        self.total = 0
+
+    def add(self, size: int) -> None:
+        at = 0
+        while at < 8 and size > self._bounds[at]:
+            at += 1
+        self._buckets[at] += 1
+        self.total += size
+
+    def add_run(self, bodies: list[bytes]) -> None:
+        for body in bodies:
+            self.add(len(body))
+
+    def buckets(self) -> list[int]:
+        return list(self._buckets)
 
 
 @dataclass(slots=True)

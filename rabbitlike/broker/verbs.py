@@ -56,6 +56,7 @@ def publish(
         raise precondition_failed(
             f"message size {len(body)} is larger than configured max size {broker.settings.max_message_size}"
         )
+    broker.sizes.add(len(body))
     expiration_ms = properties.expiration_ms
     given = properties
     keys, properties = take_copies(routing_key, properties)

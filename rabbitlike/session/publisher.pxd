@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
-from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.counters cimport Counters, Sizes
 from rabbitlike.broker.delay_times cimport is_timed, negated, plain_delay
 from rabbitlike.broker.delays cimport Delays
 from rabbitlike.broker.journal cimport Journal
@@ -49,6 +49,7 @@ cdef class Publisher(Content):
     cdef readonly Counters counters
     cdef readonly Counters totals
     cdef readonly dict publishes
+    cdef Sizes _sizes
     cdef Target _target
     cdef dict _targets
     cdef Trail _trail

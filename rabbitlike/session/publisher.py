@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rabbitlike.broker.conformity import is_judged, judge
 from rabbitlike.broker.copies import take_copies
-from rabbitlike.broker.counters import Counters
+from rabbitlike.broker.counters import Counters, Sizes
 from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay, read_due
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
@@ -102,6 +102,7 @@ class Publisher(Content):
         "_forgets_deaths",
         "_is_awaiting",
         "_is_watched",
+        "_sizes",
         "_target",
         "_targets",
         "_traced_size",
@@ -130,6 +131,7 @@ class Publisher(Content):
         #: What happened here, and in the whole vhost.
         self.counters = Counters(self.turn.now_ms)
         self.totals: Counters = vhost.counters
+        self._sizes: Sizes = connection.broker.sizes
         #: The same by the exchange published to.
         self.publishes: dict[Exchange, Counters] = {}
         self.confirms: Confirms | None = None
@@ -174,6 +176,7 @@ class Publisher(Content):
         self._is_watched = self.properties.flags & WATCHED != 0 and self._needs_care()
 
     def on_publish(self, body: bytes) -> None:
+        self._sizes.add(len(body))  # parity: whatever becomes of it
         target = self._target
         if target is None or target.generation != self.turn.generation:
             target = self._find_target()
@@ -232,6 +235,7 @@ class Publisher(Content):
                 if self.confirms is not None:
                     target.trail.confirmed_run(messages, number)
         count = len(bodies)
+        self._sizes.add_run(bodies)
         self._count(target.counters, count, len(target.queues))
         self._count_pair(target.pair, count, True)
         for inlet in target.inlets:

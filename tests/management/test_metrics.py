@@ -7,11 +7,13 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
+from pamqp import commands
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from rabbitlike.management.lists import Slices
 from rabbitlike.management.prometheus import groups, text
+from tests.support import frames
 from tests.support.api import Api
 
 if TYPE_CHECKING:
@@ -66,6 +68,41 @@ async def test_what_the_dashboard_asks_for(api: Api) -> None:
     assert found["rabbitmq_queues"] == found["rabbitmq_connections"] == found["rabbitmq_channels"] == 1
     assert found["rabbitmq_global_publishers"] == 1
     assert found["rabbitmq_auth_attempts_succeeded_total"] >= 1
+
+
+async def test_sizes_of_messages(api: Api) -> None:
+    """Whichever way they came: one by one, many at a time, in a transaction, over HTTP; routed or not."""
+    client = api.pair.connect()
+    ch = client.channel()
+    ch.declare("q")
+    ch.publish(b"x" * 101, key="nowhere")
+    head = frames.encode_method(commands.Basic.Publish(routing_key="q"), ch.number)
+    bodies = [b"x" * size for size in (100, 101, 100, 1000, 1001, 5, 5, 5)]
+    client.feed(
+        b"".join(
+            head + frames.header_frame(ch.number, len(body), frames.properties()) + frames.body_frame(ch.number, body)
+            for body in bodies
+        )
+    )
+    careful = client.channel()
+    careful.call(commands.Tx.Select(), commands.Tx.SelectOk)
+    careful.publish(b"x" * 10_001, key="q")
+    await api.post(
+        "/api/exchanges/%2F/amq.default/publish",
+        json={"routing_key": "q", "properties": {}, "payload": "x" * 7, "payload_encoding": "string"},
+    )
+    for path in ("/metrics", "/metrics/per-object"):
+        found = (await read(api, path))["rabbitmq_message_size_bytes"]
+        assert found.type == "histogram"
+        assert {each.labels["protocol"] for each in found.samples} == {"amqp091"}
+        counts = {each.labels.get("le", each.name.rpartition("_")[2]): each.value for each in found.samples}
+        assert counts.pop("sum") == 101 + sum(map(len, bodies)) + 10_001 + 7
+        assert counts == {
+            "100": 6,
+            "1000": 9,
+            "10000": 10,
+            **dict.fromkeys(("100000", "1000000", "10000000", "50000000", "100000000", "+Inf", "count"), 11),
+        }
 
 
 async def test_types_and_identity(api: Api) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import prometheus_client
@@ -18,6 +19,7 @@ from prometheus_client.core import (
 
 from rabbitlike import __version__
 from rabbitlike.broker.alarms import DISK, MEMORY
+from rabbitlike.broker.counters import SIZES
 from rabbitlike.management.kinds import NODE_COUNTS, NODE_LENGTHS
 from rabbitlike.management.node import PROCESSES
 from rabbitlike.management.prometheus.groups import IN, OUT
@@ -203,6 +205,15 @@ def global_counters(here: Context, publishers: int, consumers: int) -> Iterator[
         yield family
 
 
+def message_sizes(here: Context) -> Metric:
+    family = HistogramMetricFamily(
+        "rabbitmq_message_size_bytes", "Size of messages received from publishers", labels=("protocol",)
+    )
+    sizes = here.broker.sizes
+    family.add_metric((AMQP,), _cumulated(SIZES, sizes.buckets()), sizes.total)
+    return family
+
+
 def logins(here: Context) -> Iterator[Metric]:
     found = [
         CounterMetricFamily(f"rabbitmq_auth_attempts{name}", f"Total number of {said}", labels=("protocol",))
@@ -255,9 +266,9 @@ def ours(here: Context) -> Iterator[Metric]:
 
 
 def histogram(name: str, said: str, values: Histogram) -> Metric:
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for bound, count in zip((*map(str, map(float, values.bounds)), "+Inf"), values.counts, strict=True):
-        total += count
-        buckets.append((bound, total))
-    return HistogramMetricFamily(name, said, buckets, values.total)
+    return HistogramMetricFamily(name, said, _cumulated(map(float, values.bounds), values.counts), values.total)
+
+
+def _cumulated(bounds: Iterable[float], counts: Iterable[int]) -> list[tuple[str, float]]:
+    """How many are no larger than each bound, and how many there are."""
+    return list(zip((*map(str, bounds), "+Inf"), accumulate(counts), strict=True))

@@ -161,6 +161,7 @@ def _whole(here: Context) -> Iterator[str]:
         yield ""
     yield from _written(families.totals(open_connections, open_channels, consumers, count))
     yield from _written(families.global_counters(here, publishers, consumers))
+    yield from _written([families.message_sizes(here)])
     yield from _written(families.dead_letters(here))
     yield from _written(families.logins(here))
 

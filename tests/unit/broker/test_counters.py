@@ -5,7 +5,7 @@ from __future__ import annotations
 from pamqp import commands
 
 from rabbitlike.broker import views
-from rabbitlike.broker.counters import BOUNDS_MS, NAMES, Churn, Counters, Timing
+from rabbitlike.broker.counters import BOUNDS_MS, NAMES, SIZES, Churn, Counters, Sizes, Timing
 from tests.support.pair import Pair
 
 
@@ -51,6 +51,17 @@ def test_timings_add_up() -> None:
     assert one.count == 3
     assert one.total_ms == 110
     assert sum(one.buckets()) == 3
+
+
+def test_a_size_goes_where_it_is_not_too_large() -> None:
+    for at, bound in enumerate(SIZES):
+        sizes = Sizes()
+        sizes.add(bound)
+        sizes.add(bound + 1)
+        assert sizes.buckets()[at : at + 2] == [1, 1]
+        assert sum(sizes.buckets()) == 2
+        assert sizes.total == 2 * bound + 1
+    assert Sizes().buckets() == [0] * (len(SIZES) + 1)
 
 
 def test_waiting_ends_with_the_first_delivery_and_processing_with_the_ack() -> None:
