@@ -69,8 +69,25 @@ def sources_of(caller: Caller, queue: Queue) -> list[Queue]:
     return sources
 
 
-def letter_view(seen: browse.Seen, source: Queue, encoding: str, truncate: int | None) -> View:
-    message = seen.message
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One of them, and where it stands."""
+
+    seen: browse.Seen
+    source: Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of them, how many were looked at, and what to give as `after` to go on behind."""
+
+    letters: Sequence[Letter]
+    scanned: int
+    following: str | None
+
+
+def letter_view(letter: Letter, encoding: str, truncate: int | None) -> View:
+    message, source = letter.seen.message, letter.source
     view = message_view(message, encoding, truncate)
     death = last_death(message)
     assert death is not None
@@ -91,25 +108,25 @@ def letter_view(seen: browse.Seen, source: Queue, encoding: str, truncate: int |
     }
 
 
-async def page(
-    sources: Sequence[Queue], wanted: Wanted, limit: int, after: str | None, show: Callable[[browse.Seen, Queue], View]
-) -> View:
+async def page(sources: Sequence[Queue], wanted: Wanted, limit: int, after: str | None) -> Page:
     """Letters of one queue after the other: as many as are asked for, or as one request may look at."""
     place, first = _begin(sources, after)
-    items: list[View] = []
+    letters: list[Letter] = []
     scanned = 0
     following: str | None = None
     for source in sources[first:]:
         walk = browse.Walk(source, after=place)
         place = None
-        chosen, looked_at, reached = await scan(walk, source, wanted.matches, limit - len(items), MAX_SCANNED - scanned)
+        chosen, looked_at, reached = await scan(
+            walk, source, wanted.matches, limit - len(letters), MAX_SCANNED - scanned
+        )
         scanned += looked_at
-        items += [show(seen, source) for seen in chosen]
+        letters += [Letter(seen, source) for seen in chosen]
         token = token_of(walk, reached)
         if token is not None and not source.deleted:
             following = f"{token}-{source.name}"
             break
-    return {"items": items, "scanned": scanned, "next": following}
+    return Page(letters, scanned, following)
 
 
 def _begin(sources: Sequence[Queue], after: str | None) -> tuple[browse.Place | None, int]:

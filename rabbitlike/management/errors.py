@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final
 
@@ -70,6 +71,15 @@ def closed(error: AmqpError) -> ApiError:
     if error.code == ACCESS_REFUSED:
         return not_authorised(error.reply_text)
     return bad_request(str(error))
+
+
+@contextmanager
+def closing() -> Iterator[None]:
+    """What the broker refuses in here is told so."""
+    try:
+        yield
+    except AmqpError as error:
+        raise closed(error) from None
 
 
 def _of_validation(error: RequestValidationError) -> ApiError:

@@ -147,9 +147,19 @@ async def _strides(items: Sequence[T], slices: Slices) -> AsyncIterator[Sequence
         await slices.breathe()
 
 
-async def written(items: Sequence[T], show: Callable[[T], View]) -> Response:
-    """These items as they are, in slices."""
-    return await _Body(items, _writer(show, None), (b"[", b"]")).respond(Slices())
+async def written(
+    request: Request, items: Sequence[T], show: Callable[[T], View], beside: View | None = None, name: str = "items"
+) -> Response:
+    """These items as they are, in slices: an array, or under this name of an object that has more `beside` them."""
+    columns = columns_of(request)
+    if beside is None:
+        return await _Body(items, _writer(show, columns), (b"[", b"]")).respond(Slices())
+    if columns is not None:
+        beside = {key: _pick(value, columns[key]) for key, value in beside.items() if key in columns}
+        if name not in columns:
+            return Reply(beside)
+    of_items = None if columns is None else columns[name]
+    return await _Body(items, _writer(show, of_items), _around(beside, name)).respond(Slices())
 
 
 def one(request: Request, view: View, status: int = 200) -> Response:
@@ -352,7 +362,11 @@ def _frame(page: Page | None, total: int, filtered: int, count: int) -> tuple[by
         "page_size": page.size,
         "page_count": (filtered + page.size - 1) // page.size,
     }
-    return encode(around)[:-1] + b',"items":[', b"]}"
+    return _around(around, "items")
+
+
+def _around(beside: View, name: str) -> tuple[bytes, bytes]:
+    return encode({**beside, name: []})[:-2], b"]}"
 
 
 # Writing

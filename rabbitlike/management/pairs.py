@@ -6,7 +6,7 @@ the others are is found by looking at all that could be, with a breath now and t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rabbitlike.broker import views
@@ -104,13 +104,11 @@ def _named(name: str, vhost: Vhost) -> View:
     return {"name": views.text(name), "vhost": views.text(vhost.name)}
 
 
-async def _channels(vhost: Vhost) -> AsyncIterator[ClientChannel]:
-    async for client in _paced(views.clients_of(vhost)):
-        for channel in list(client.open_channels()):
-            yield channel
+def _channels(vhost: Vhost) -> AsyncIterator[ClientChannel]:
+    return _paced(channel for client in views.clients_of(vhost) for channel in client.open_channels())
 
 
-async def _paced(items: list[T]) -> AsyncIterator[T]:
+async def _paced(items: Iterable[T]) -> AsyncIterator[T]:
     slices = Slices()
     for count, item in enumerate(items, 1):
         yield item

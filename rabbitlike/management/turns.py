@@ -33,6 +33,13 @@ def change(broker: Broker) -> Iterator[None]:
             raise bad_request(str(problem)) from None
 
 
+def check_unblocked(broker: Broker) -> None:
+    """503 while publishers are blocked: over AMQP they would have to wait."""
+    if broker.turn.alarmed:
+        alarms = ", ".join(sorted(broker.alarms.active))
+        raise ApiError(503, "service_unavailable", f"publishers are blocked: {alarms}")
+
+
 class _Commit:
     """Waits for one commit, as a connection does."""
 

@@ -173,3 +173,30 @@ async def test_long_lists_are_sorted_as_short_ones(count: int, kinds: int) -> No
 async def test_names_that_are_not_utf8_are_shown() -> None:
     api = listing([{"name": b"a\xff".decode("utf-8", "surrogateescape"), "vhost": "/", "big": 1 << 70}])
     assert (await api.get("/")).json() == [{"name": "a�", "vhost": "/", "big": float(1 << 70)}]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", {"next": None, "about": {"a": 1, "b": 2}, "things": [{"name": "x", "size": 1}, {"name": "y", "size": 2}]}),
+        ("columns=things.name,about.b", {"about": {"b": 2}, "things": [{"name": "x"}, {"name": "y"}]}),
+        ("columns=things", {"things": [{"name": "x", "size": 1}, {"name": "y", "size": 2}]}),
+        ("columns=next", {"next": None}),
+        ("columns=none", {}),
+    ],
+)
+@pytest.mark.parametrize("slice_s", [0, 1])
+async def test_items_with_more_beside_them(
+    monkeypatch: pytest.MonkeyPatch, query: str, expected: dict[str, object], slice_s: float
+) -> None:
+    """In one piece or in several, it is the same."""
+    monkeypatch.setattr(lists, "SLICE_S", slice_s)
+    app = FastAPI()
+
+    @app.get("/")
+    async def read(request: Request) -> Response:
+        views: list[dict[str, object]] = [{"name": "x", "size": 1}, {"name": "y", "size": 2}]
+        beside = {"next": None, "about": {"a": 1, "b": 2}}
+        return await lists.written(request, views, lists.itself, beside, "things")
+
+    assert (await Api(Pair(), app).get(f"/?{query}")).json() == expected

@@ -227,10 +227,14 @@ async def test_where_nothing_can_be_got(api: Api, ch: Channel) -> None:
 
 
 async def test_one_answer_holds_no_more_than_it_can(api: Api, ch: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_PAYLOADS", 5)
+    monkeypatch.setattr(messages, "MAX_PAYLOADS", 5 + messages.ENVELOPE)
     for _ in range(3):
         ch.publish(b"four", key="q")
     assert len((await api.post(GET, json=get_body())).json()) == 2
+    ch.declare("empty")
+    for _ in range(3):
+        ch.publish(b"", key="empty")
+    assert len((await api.post("/api/queues/%2F/empty/get", json=get_body(count=-1))).json()) == 2
 
 
 # Looking

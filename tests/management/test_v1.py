@@ -48,6 +48,16 @@ async def test_list(api: Api) -> None:
     assert (await api.get(f"{QUEUES}?vhost=nope")).status_code == 404
 
 
+async def test_config_is_there_when_the_answer_is(api: Api) -> None:
+    """However many queues hear of a change before this one."""
+    for number in range(500):
+        api.pair.broker.vhosts["/"].declare_queue(f"before-{number}")
+    made = await api.post(QUEUES, json={"name": "q", "limits": {"max_queue_depth": 7}})
+    assert (made.status_code, made.json()["limits"]["max_queue_depth"]) == (201, 7)
+    changed = await api.put(f"{QUEUES}/q/config", json={"limits": {"max_queue_depth": 8}})
+    assert (changed.status_code, changed.json()["limits"]["max_queue_depth"]) == (200, 8)
+
+
 async def test_config(api: Api) -> None:
     """F18 another configuration holds at once; what cannot change is refused."""
     await api.post(QUEUES, json={"name": "q", "partitions": 4})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import quote, quote_plus, unquote_plus
 
@@ -64,15 +64,15 @@ def _destination(home: Vhost, kind: str, name: str) -> Destination | None:
     return home.queues.get(name) if kind == "q" else home.exchanges.get(exchange_name(name))
 
 
-def _between(caller: Caller, vhost: str, source: str, kind: str, destination: str) -> list[views.View]:
+def _between(caller: Caller, vhost: str, source: str, kind: str, destination: str) -> Iterable[views.View]:
     home = caller.vhost(vhost)
     end = _destination(home, kind, destination)
     if end is None:
-        return []
+        return ()
     name = exchange_name(source)
     if not name:
-        return [views.default_binding(home.queues[destination])] if kind == "q" else []
-    return [views.binding(home, each) for each in home.bindings_to(end) if each.source == name]
+        return (views.default_binding(home.queues[destination]),) if kind == "q" else ()
+    return (views.binding(home, each) for each in list(home.bindings_to(end)) if each.source == name)
 
 
 @router.get("/bindings/{vhost:name}/e/{source:name}/{kind}/{destination:name}", response_model=None)
@@ -112,10 +112,13 @@ def _spelt(given: str) -> str:
     return "~".join(quote_plus(unquote_plus(part), safe="") for part in given.split("~"))
 
 
-def _one(caller: Caller, vhost: str, source: str, kind: str, destination: str, properties: str) -> views.View:
+async def _one(caller: Caller, vhost: str, source: str, kind: str, destination: str, properties: str) -> views.View:
+    wanted = _spelt(properties)
+    slices = lists.Slices()
     for view in _between(caller, vhost, source, kind, destination):
-        if view["properties_key"] == _spelt(properties):
+        if view["properties_key"] == wanted:
             return view
+        await slices.breathe()
     raise not_found()
 
 
@@ -123,7 +126,7 @@ def _one(caller: Caller, vhost: str, source: str, kind: str, destination: str, p
 async def read(
     request: Request, caller: Member, vhost: str, source: str, kind: Kind, destination: str, properties: str
 ) -> Response:
-    return lists.one(request, _one(caller, vhost, source, kind, destination, properties))
+    return lists.one(request, await _one(caller, vhost, source, kind, destination, properties))
 
 
 @router.delete(
@@ -134,7 +137,7 @@ async def read(
 async def unbind(
     here: Here, caller: Member, vhost: str, source: str, kind: Kind, destination: str, properties: str
 ) -> Response:
-    properties = str(_one(caller, vhost, source, kind, destination, properties)["properties_key"])
+    properties = str((await _one(caller, vhost, source, kind, destination, properties))["properties_key"])
     home = caller.vhost(vhost)
     end = home.queue(destination) if kind == "q" else home.exchange(exchange_name(destination))
     resource: Literal["queue", "exchange"] = "queue" if kind == "q" else "exchange"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import Query, Request, Response
@@ -15,6 +16,7 @@ from rabbitlike.management.context import Here
 from rabbitlike.management.dead_letters import Deed, Wanted
 from rabbitlike.management.errors import bad_request, not_found
 from rabbitlike.management.messages import filter_from, filter_of
+from rabbitlike.management.routes.queues import readable
 from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored
 
@@ -23,14 +25,6 @@ router = Router("dead letters")
 MAX_NAMED = 10_000
 
 Reason = Annotated[str | None, Query(description="Only those that died of this.")]
-
-
-def _find(caller: Caller, vhost: str, name: str) -> Queue:
-    home = caller.vhost(vhost, "vhost_not_found")
-    caller.permit_in(home)("read", "queue", name)
-    if name not in home.queues:
-        raise not_found("queue_not_found")
-    return home.queue(name)
 
 
 @router.get("/queues/{vhost:name}/{queue:name}/dlq", response_model=None)
@@ -50,17 +44,20 @@ async def read(
     Filters are `reason`, `header.<name>`, `property.<name>`, `text`, `exchange` and `routing_key`; the last two as the
     message had come to the queue.
     """
-    found = _find(caller, vhost, queue)
+    found = readable(caller, vhost, queue)
     sources = dead_letters.sources_of(caller, found)
     wanted = Wanted.of(found, filter_of(request.query_params), reason)
-    body = await dead_letters.page(
-        sources,
-        wanted,
-        limit,
-        after,
-        lambda seen, source: dead_letters.letter_view(seen, source, encoding, truncate),
+    page = await dead_letters.page(sources, wanted, limit, after)
+    return await lists.written(
+        request,
+        page.letters,
+        partial(dead_letters.letter_view, encoding=encoding, truncate=truncate),
+        {
+            "scanned": page.scanned,
+            "next": page.following,
+            "dead_letter_queues": [source.name for source in sources],
+        },
     )
-    return lists.one(request, {**body, "dead_letter_queues": [source.name for source in sources]})
 
 
 class Chosen(Body):
@@ -92,7 +89,7 @@ async def _apply(here: Here, caller: Caller, queue: Queue, body: Chosen, deed: D
 @router.post("/queues/{vhost:name}/{queue:name}/dlq/retry", response_model=None)
 async def retry_many(here: Here, caller: Member, vhost: str, queue: str, body: Chosen) -> dict[str, int]:
     """Put letters back where they died, as new messages. One that the queue has no room for stays."""
-    found = _find(caller, vhost, queue)
+    found = readable(caller, vhost, queue)
     caller.permit_in(found.vhost)("write", "exchange", "")
     matched, done = await _apply(here, caller, found, body, dead_letters.put_back(found))
     return {"retried": done, "matched": matched}
@@ -113,14 +110,14 @@ async def retry_letter(here: Here, caller: Caller, found: Queue, letter: str) ->
 @router.post("/queues/{vhost:name}/{queue:name}/dlq/{letter:name}/retry", response_model=None)
 async def retry_one(here: Here, caller: Member, vhost: str, queue: str, letter: str) -> dict[str, int]:
     """Put one letter back where it died."""
-    await retry_letter(here, caller, _find(caller, vhost, queue), letter)
+    await retry_letter(here, caller, readable(caller, vhost, queue), letter)
     return {"retried": 1}
 
 
 @router.delete("/queues/{vhost:name}/{queue:name}/dlq/{letter:name}", status_code=204, response_model=None)
 async def delete_one(here: Here, caller: Member, vhost: str, queue: str, letter: str) -> Response:
     """Delete one letter for good."""
-    found = _find(caller, vhost, queue)
+    found = readable(caller, vhost, queue)
     sources = dead_letters.sources_of(caller, found)
     _, done = await dead_letters.for_named(found, sources, [letter], dead_letters.discard(found))
     if not done:
@@ -134,7 +131,7 @@ async def delete_many(
     request: Request, here: Here, caller: Member, vhost: str, queue: str, reason: Reason = None
 ) -> dict[str, int]:
     """Delete all letters of this queue, or those that the filters of the list let through."""
-    found = _find(caller, vhost, queue)
+    found = readable(caller, vhost, queue)
     sources = dead_letters.sources_of(caller, found)
     wanted = Wanted.of(found, filter_of(request.query_params), reason)
     _, done = await dead_letters.for_all(found, sources, wanted, dead_letters.discard(found))

@@ -90,6 +90,7 @@ async def _earliest(delays: Delays, after: tuple[int, int], count: int, exchange
                 if exchange is None or exchange_of(message.address) == exchange:
                     view = delay_views.delayed(message)
                     found[message.position] = (message.expires_at_ms, message.position, view)
+            await slices.breathe()
         if len(found) >= 2 * count:
             found = {row[1]: row for row in _first(found, count)}
             until_ms = max(row[0] for row in found.values())

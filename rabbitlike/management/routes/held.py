@@ -12,10 +12,10 @@ from rabbitlike.broker.views import instant
 from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Body, Flag
 from rabbitlike.management.context import Here
-from rabbitlike.management.errors import ApiError, closed, not_found
+from rabbitlike.management.errors import ApiError, closing, not_found
+from rabbitlike.management.routes.queues import readable
 from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import stored, turn
-from rabbitlike.protocol.errors import AmqpError
 
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
@@ -26,14 +26,8 @@ Position = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 def _find(caller: Caller, vhost: str, name: str) -> Queue:
-    home = caller.vhost(vhost, "vhost_not_found")
-    try:
-        caller.permit_in(home)("read", "queue", name)  # first: who may not read is not told what there is
-    except AmqpError as error:
-        raise closed(error) from None
-    if name not in home.queues:
-        raise not_found("queue_not_found")
-    return home.queue(name)
+    with closing():
+        return readable(caller, vhost, name)
 
 
 def _refusal(error: held.NotHeldError) -> ApiError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from fastapi import Query, Request, Response
@@ -20,7 +18,7 @@ from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Body, Number, checked_name, exchange_name
 from rabbitlike.management.context import Context, Here
-from rabbitlike.management.errors import ApiError, bad_request, closed, not_found
+from rabbitlike.management.errors import bad_request, closing, not_found
 from rabbitlike.management.messages import (
     filter_from,
     filter_of,
@@ -31,9 +29,10 @@ from rabbitlike.management.messages import (
     to_properties,
 )
 from rabbitlike.management.polling import LONGEST_WAIT_S, Poll
+from rabbitlike.management.routes.queues import readable
 from rabbitlike.management.routing import Router
 from rabbitlike.management.scanning import MAX_PAYLOADS, place_of, scan, token_of
-from rabbitlike.management.turns import stored, turn
+from rabbitlike.management.turns import check_unblocked, stored, turn
 from rabbitlike.protocol.errors import AmqpError
 
 if TYPE_CHECKING:
@@ -42,22 +41,15 @@ if TYPE_CHECKING:
 router = Router("messages")
 
 MAX_MOVED: Final = 10_000
-#: Messages moved or deleted in one turn.
+#: What a message takes in an answer besides its body, about: many may have none.
+ENVELOPE: Final = 256
+#: Messages moved or settled in one turn.
 STRIDE: Final = 20
 
 #: How long messages are held that were got to be settled later.
 ACK_DEADLINE_S: Final = 30.0
 
 REJECTED: Final = "rejected Unable to publish message. Check queue limits."
-
-
-@contextmanager
-def _channel() -> Iterator[None]:
-    """parity: what is refused here is told as a channel's end."""
-    try:
-        yield
-    except AmqpError as error:
-        raise closed(error) from None
 
 
 def _properties(value: object) -> object:
@@ -81,9 +73,7 @@ async def publish(here: Here, caller: Member, vhost: str, exchange: str, body: P
         raise bad_request("payload_not_string")
     payload = to_payload(body.payload, body.payload_encoding)
     properties = to_properties(body.properties)
-    if here.broker.turn.alarmed:
-        alarms = ", ".join(sorted(here.broker.alarms.active))
-        raise ApiError(503, "service_unavailable", f"publishers are blocked: {alarms}")
+    check_unblocked(here.broker)
     key = checked_name(body.routing_key, "routing key")
     try:
         with turn(here.broker):
@@ -121,14 +111,6 @@ AckDeadline = Annotated[
 ]
 
 
-def _find(caller: Caller, vhost: str, name: str) -> Queue:
-    home = caller.vhost(vhost, "vhost_not_found")
-    caller.permit_in(home)("read", "queue", name)  # first: who may not read is not told what there is
-    if name not in home.queues:
-        raise not_found("queue_not_found")
-    return home.queue(name)
-
-
 @router.post("/queues/{vhost:name}/{queue:name}/get", response_model=None)
 async def get(
     request: Request,
@@ -150,8 +132,8 @@ async def get(
     if ack_deadline_s is not None and body.ackmode != "manual":
         raise bad_request("ack_deadline goes with ackmode manual")
     deadline_ms = round((ACK_DEADLINE_S if ack_deadline_s is None else ack_deadline_s) * 1000)
-    with _channel():
-        found = _find(caller, vhost, queue)
+    with closing():
+        found = readable(caller, vhost, queue)
         got = await _fetch(here, caller, found, body, deadline_ms)
         if not got and wait_s and body.count:
             poll = Poll(here.broker, found, wait_s)
@@ -176,14 +158,15 @@ async def get(
             **({"position": message.position} if body.ackmode == "manual" else {}),
         }
 
-    return await lists.written(got, show)
+    return await lists.written(request, got, show)
 
 
 async def _fetch(here: Context, caller: Caller, queue: Queue, body: Get, deadline_ms: int) -> list[Fetched]:
     """What is there, up to the count; settled, or lent, as is wanted."""
     no_ack = body.ackmode == "ack_requeue_false"
+    how = _SETTLES.get(body.ackmode)
     got: list[Fetched] = []
-    size = 0
+    settled = size = 0
     slices = lists.Slices()
     try:
         # parity: a negative count is never reached.
@@ -195,12 +178,18 @@ async def _fetch(here: Context, caller: Caller, queue: Queue, body: Get, deadlin
             if not fetched:
                 break
             got += fetched
-            size += len(fetched[0].message.body)
+            size += len(fetched[0].message.body) + ENVELOPE
+            await slices.breathe()
+        while how is not None and settled < len(got):
+            few = got[settled : settled + STRIDE]
+            settled += len(few)
+            with turn(here.broker):
+                verbs.settle(queue, few, how)
             await slices.breathe()
     finally:
-        if body.ackmode in _SETTLES:
+        if how is not None and settled < len(got):  # whoever asked is gone
             with turn(here.broker):
-                verbs.settle(queue, got, _SETTLES[body.ackmode])
+                verbs.settle(queue, got[settled:], how)
     return got
 
 
@@ -226,14 +215,13 @@ async def look(
     request looks at so many messages and no more: `next` is where to go on, null at the end. `last` is the position
     given last: ask for what is `newer_than` it to hear of new messages only.
     """
-    found = _find(caller, vhost, queue)
+    found = readable(caller, vhost, queue)
     wanted = filter_of(request.query_params)
     walk = browse.Walk(found, offset=offset, after=place_of(after), newer_than=newer_than)
     last = found.last_position
     chosen, scanned, place = await scan(walk, found, wanted.test, limit)
-    items = [message_view(seen.message, encoding, truncate) for seen in chosen]
-    body = {"items": items, "scanned": scanned, "next": token_of(walk, place), "last": last}
-    return lists.one(request, body)
+    beside = {"scanned": scanned, "next": token_of(walk, place), "last": last}
+    return await lists.written(request, chosen, lambda seen: message_view(seen.message, encoding, truncate), beside)
 
 
 @router.delete("/queues/{vhost:name}/{queue:name}/messages/{position}", status_code=204, response_model=None)
@@ -241,7 +229,7 @@ async def delete(
     here: Here, caller: Member, vhost: str, queue: str, position: Annotated[int, Field(ge=0, lt=1 << 63)]
 ) -> Response:
     """Delete one ready message: it is not dead-lettered."""
-    found = _find(caller, vhost, queue)
+    found = readable(caller, vhost, queue)
     with turn(here.broker):
         count = browse.remove(found, [position])
     if not count:
@@ -272,7 +260,7 @@ class Move(Body):
 @router.post("/queues/{vhost:name}/{queue:name}/messages/move", response_model=None)
 async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -> dict[str, object]:
     """Move ready messages. One that no queue would take stays where it is."""
-    source = _find(caller, vhost, queue)
+    source = readable(caller, vhost, queue)
     target, key = _target(caller, source, body.destination)
     following = None
     scanned = 0

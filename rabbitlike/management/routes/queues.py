@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query, Request, Response
@@ -49,6 +50,15 @@ def take(caller: Caller, vhost: str, name: str, needed: Access) -> Queue:
     queue = find(caller, vhost, name)
     caller.permit_in(queue.vhost)(needed, "queue", name)
     return queue.vhost.queue(name)
+
+
+def readable(caller: Caller, vhost: str, name: str) -> Queue:
+    """The queue, for reading its messages: who may not read is not even told what there is."""
+    home = caller.vhost(vhost, "vhost_not_found")
+    caller.permit_in(home)("read", "queue", name)
+    if name not in home.queues:
+        raise not_found("queue_not_found")
+    return home.queue(name)
 
 
 def key_of(queue: Queue) -> tuple[str, str]:
@@ -123,8 +133,8 @@ async def purge(here: Here, caller: Member, vhost: str, queue: str) -> Response:
 @router.get("/queues/{vhost:name}/{queue:name}/bindings", response_model=None)
 async def read_bindings(request: Request, caller: Member, vhost: str, queue: str) -> Response:
     end = find(caller, vhost, queue)
-    found = [views.binding(end.vhost, each) for each in end.vhost.bindings_to(end)]
-    return await lists.answer(request, [views.default_binding(end), *found], order=BINDING_ORDER, is_paged=False)
+    found = (views.binding(end.vhost, each) for each in list(end.vhost.bindings_to(end)))
+    return await lists.answer(request, chain([views.default_binding(end)], found), order=BINDING_ORDER, is_paged=False)
 
 
 @router.post("/queues/{vhost:name}/{queue:name}/actions", status_code=204, response_model=None)

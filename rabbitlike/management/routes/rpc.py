@@ -15,11 +15,10 @@ from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Arguments, Body, checked_name, exchange_name
 from rabbitlike.management.context import Context, Here
-from rabbitlike.management.errors import ApiError, bad_request, closed, not_found
+from rabbitlike.management.errors import ApiError, bad_request, closing, not_found
 from rabbitlike.management.messages import payload_view, properties_view, to_payload, to_properties
 from rabbitlike.management.routing import Router
-from rabbitlike.management.turns import turn
-from rabbitlike.protocol.errors import AmqpError
+from rabbitlike.management.turns import check_unblocked, turn
 from rabbitlike.protocol.properties import Properties
 
 router = Router("rpc")
@@ -100,19 +99,15 @@ async def _ask(
     payload = to_payload(body.payload, body.payload_encoding)
     given = _checked(body.properties, timeout_s)
     broker = here.broker
-    if broker.turn.alarmed:
-        raise ApiError(503, "service_unavailable", "publishers are blocked: " + ", ".join(sorted(broker.alarms.active)))
+    check_unblocked(broker)
     waiting = Waiting(str(given["correlation_id"]))
     properties = to_properties({**given, "reply_to": waiting.name})
     broker.replies[waiting.name] = waiting
     timer = broker.clock.call_later(max(1, int(timeout_s * 1000)), waiting.give_up)
     started = perf_counter()
     try:
-        try:
-            with turn(broker):
-                published = verbs.publish(home, name, key, properties, payload, caller.user)
-        except AmqpError as error:
-            raise closed(error) from None
+        with closing(), turn(broker):
+            published = verbs.publish(home, name, key, properties, payload, caller.user)
         if not published.is_routed:
             raise not_found("NO_ROUTE")
         if not published.is_accepted:

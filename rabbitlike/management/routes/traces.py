@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 
 from rabbitlike.broker.event_columns import EVENTS
 from rabbitlike.broker.event_search import Question, search
+from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Monitor
 from rabbitlike.management.errors import bad_request, not_found
-from rabbitlike.management.lists import Slices
-from rabbitlike.management.replies import Reply
 from rabbitlike.management.routing import Router
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ Limit = Annotated[int, Query(description="The newest so many.", ge=1, le=10_000)
 
 @router.get("/traces/{vhost:name}/{message_id:name}", response_model=None)
 async def read_life(
+    request: Request,
     caller: Monitor,
     vhost: str,
     message_id: str,
@@ -45,11 +45,13 @@ async def read_life(
     found = await _find(caller, question, with_files=files == "true")
     if not found:
         raise not_found()
-    return Reply({"vhost": vhost, "message_id": message_id, "events": found})
+    beside = {"vhost": vhost, "message_id": message_id}
+    return await lists.written(request, found, lists.itself, beside, "events")
 
 
 @router.get("/trace-events/{vhost:name}", response_model=None)
 async def read_events(
+    request: Request,
     caller: Monitor,
     vhost: str,
     queue: Annotated[str | None, Query(description="Events of this queue.")] = None,
@@ -64,12 +66,13 @@ async def read_events(
     if event is not None and event not in EVENTS:
         raise bad_request(f"there is no event '{event}'")
     question = Question(vhost, None, queue, event, since, until, limit)
-    return Reply(await _find(caller, question, with_files=files == "true"))
+    found = await _find(caller, question, with_files=files == "true")
+    return await lists.written(request, found, lists.itself)
 
 
 async def _find(caller: Caller, question: Question, *, with_files: bool) -> list[View]:
     here = caller.context
-    slices = Slices()
+    slices = lists.Slices()
     found: dict[object, View] = {}
     for row in search(here.broker.events, question, here.node):
         if row is not None:

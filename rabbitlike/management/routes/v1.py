@@ -5,6 +5,7 @@ They name no vhost in their paths: `?vhost=` does, and without it the default on
 
 from __future__ import annotations
 
+from functools import partial
 from json import dumps
 from typing import Annotated, Final, TypeAlias
 from uuid import uuid4
@@ -34,8 +35,9 @@ from rabbitlike.management.queue_config import (
 )
 from rabbitlike.management.queue_stats import stats_of
 from rabbitlike.management.routes.dead_letters import retry_letter
+from rabbitlike.management.routes.policies import applied
 from rabbitlike.management.routing import Router
-from rabbitlike.management.turns import stored, turn
+from rabbitlike.management.turns import check_unblocked, stored, turn
 
 router = Router("v1", prefix="/api/v1")
 
@@ -111,7 +113,7 @@ async def create(request: Request, here: Here, caller: Policymaker, body: NewQue
     with turn(here.broker):
         queue = home.declare_queue(name, durable=True, arguments=body.arguments())
         _apply(home, policy, body)
-    await stored(here.broker)
+    await applied(home)
     return lists.one(request, _shown(here, queue), 201)
 
 
@@ -143,7 +145,7 @@ async def configure(
     policy = _policy(found.vhost, queue, body)
     with turn(here.broker):
         _apply(found.vhost, policy, body)
-    await stored(here.broker)
+    await applied(found.vhost)
     return lists.one(request, _shown(here, found))
 
 
@@ -156,7 +158,7 @@ async def delete(here: Here, caller: Member, queue: str, vhost: In = None) -> Re
     with turn(here.broker):
         home.delete_queue(home.queue(queue))
         home.policies.clear(POLICY, policy_name(queue))
-    await stored(here.broker)
+    await applied(home)
     return Response(status_code=204)
 
 
@@ -194,8 +196,7 @@ async def publish(here: Here, caller: Member, queue: str, body: NewMessage, vhos
     found = _find(here, caller, vhost, queue)
     if not 0 <= body.priority <= HIGHEST_PRIORITY:
         raise ApiError(400, "InvalidPriority", f"{body.priority} is not between 0 and {HIGHEST_PRIORITY}")
-    if here.broker.turn.alarmed:
-        raise ApiError(503, "service_unavailable", "publishers are blocked: " + ", ".join(here.broker.alarms.active))
+    check_unblocked(here.broker)
     is_text = isinstance(body.message, str)
     message_id = str(uuid4())
     given: dict[str, JsonValue] = {
@@ -233,10 +234,9 @@ async def read_letters(
     caller.permit_in(found.vhost)("read", "queue", queue)
     sources = dead_letters.sources_of(caller, found)
     wanted = Wanted.of(found, filter_of(request.query_params), reason)
-    body = await dead_letters.page(
-        sources, wanted, limit, after, lambda seen, source: dead_letters.letter_view(seen, source, "auto", None)
-    )
-    return lists.one(request, {"messages": body["items"], "next": body["next"]})
+    page = await dead_letters.page(sources, wanted, limit, after)
+    show = partial(dead_letters.letter_view, encoding="auto", truncate=None)
+    return await lists.written(request, page.letters, show, {"next": page.following}, "messages")
 
 
 @router.post("/queues/{queue:name}/dlq/{letter:name}/retry", response_model=None)
