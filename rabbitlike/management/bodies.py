@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
@@ -11,7 +11,8 @@ from rabbitlike.protocol import tables
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.tables import Array, Table, Value
 
-MAX_NAME: int = 255
+#: spec: names are short strings.
+MAX_NAME: Final = 255
 
 
 class Body(BaseModel):
@@ -78,6 +79,12 @@ def _value_of(value: JsonValue) -> Value:
         kinds = ["l" if isinstance(each, int) and not isinstance(each, bool) else "" for each in value]
         return Array(map(_value_of, value), kinds if all(kinds) else ())
     return value
+
+
+def to_tags(given: str | list[str]) -> list[str]:
+    """Tags from a list of them, or from a text with commas between."""
+    parts = given.split(",") if isinstance(given, str) else given
+    return [tag for part in parts if (tag := part.strip())]
 
 
 def checked_name(name: str, what: str) -> str:

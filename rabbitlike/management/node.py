@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rabbitlike.management.details import View
     from rabbitlike.management.history import Values
 
+#: parity: there is no Erlang here; tools take the text apart, so it is one of a release that fits the version.
+ERLANG: Final = "26.2.5"
 #: parity: what the Erlang machine allows by default; a number that monitors divide by.
 PROCESSES: Final = 1_048_576
 

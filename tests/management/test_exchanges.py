@@ -156,3 +156,16 @@ async def test_lists_of_bindings(api: Api, ch: Channel) -> None:
     assert len((await api.get("/api/bindings/%2F")).json()) == 2
     assert len((await api.user("bob").get("/api/bindings")).json()) == 2
     assert (await api.get("/api/bindings/none")).status_code == 404
+
+
+async def test_keys_that_are_not_utf8(api: Api, ch: Channel) -> None:
+    ch.declare("q")
+    path = "/api/bindings/%2F/e/amq.topic/q/q"
+    vhost = api.pair.broker.vhosts["/"]
+    vhost.bind("amq.topic", vhost.queues["q"], b"a\xff".decode("utf-8", "surrogateescape"), {})
+    assert (await api.get(f"{path}/%FF")).status_code == 404
+    (binding,) = (await api.get(path)).json()
+    for key in ("a%FF", binding["properties_key"].replace("%", "%25")):
+        assert (await api.get(f"{path}/{key}")).json() == binding
+    assert (await api.delete(f"{path}/a%FF")).status_code == 204
+    assert (await api.get(path)).json() == []

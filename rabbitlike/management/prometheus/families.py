@@ -21,7 +21,7 @@ from rabbitlike import __version__
 from rabbitlike.broker.alarms import DISK, MEMORY
 from rabbitlike.broker.counters import SIZES
 from rabbitlike.management.kinds import NODE_COUNTS, NODE_LENGTHS
-from rabbitlike.management.node import PROCESSES
+from rabbitlike.management.node import ERLANG, PROCESSES
 from rabbitlike.management.prometheus.groups import IN, OUT
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def identity(here: Context, endpoint: str) -> Iterator[Metric]:
             "rabbitmq_version": settings.version,
             "prometheus_plugin_version": settings.version,
             "prometheus_client_version": getattr(prometheus_client, "__version__", ""),
-            "erlang_version": "26.2.5",
+            "erlang_version": ERLANG,
             "product_name": settings.product,
             "product_version": settings.version,
             "rabbitlike_version": __version__,

@@ -109,7 +109,9 @@ async def bind(
 
 def _spelt(given: str) -> str:
     """parity: a key that was not encoded by itself before it came into the path is understood as well."""
-    return "~".join(quote_plus(unquote_plus(part), safe="") for part in given.split("~"))
+    keep = "surrogateescape"
+    parts = (unquote_plus(part, errors=keep) for part in given.split("~"))
+    return "~".join(quote_plus(part, safe="", errors=keep) for part in parts)
 
 
 async def _one(caller: Caller, vhost: str, source: str, kind: str, destination: str, properties: str) -> views.View:

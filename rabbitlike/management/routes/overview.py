@@ -18,6 +18,7 @@ from rabbitlike.management.exchange_types import exchange_types
 from rabbitlike.management.history import RETENTION
 from rabbitlike.management.kinds import CHURN, CHURNED, DISK, IN, MESSAGES, OUT, VHOST
 from rabbitlike.management.listeners import context_views, listener_views
+from rabbitlike.management.node import ERLANG
 from rabbitlike.management.routing import Router
 from rabbitlike.management.sums import queue_sums
 from rabbitlike.management.turns import stored, turn
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from rabbitlike.management.details import View
 
 router = Router()
-
-#: parity: there is no Erlang here; tools take the text apart, so it is one of a release that fits the version.
-ERLANG: Final = "26.2.5"
 
 #: What is kept for how long, in seconds, as tools offer it: parity, rounded down from what is really kept.
 RETAINED: Final = {

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from rabbitlike.broker.permissions import TopicPermission
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Administrator
+from rabbitlike.management.bodies import exchange_name
 from rabbitlike.management.errors import not_found
 from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 router = Router("permissions")
 
 ORDER = ("vhost", "user")
-#: parity: the default exchange, which has no name, is called so in paths.
-DEFAULT_EXCHANGE = "amq.default"
 
 
 class TopicPermissionBody(BaseModel):
@@ -79,7 +78,7 @@ async def delete_all(caller: Administrator, vhost: str, user: str) -> Response:
 
 @router.delete("/topic-permissions/{vhost:name}/{user:name}/{exchange:name}", status_code=204, response_model=None)
 async def delete(caller: Administrator, vhost: str, user: str, exchange: str) -> Response:
-    return await _delete(caller.context.broker, vhost, user, "" if exchange == DEFAULT_EXCHANGE else exchange)
+    return await _delete(caller.context.broker, vhost, user, exchange_name(exchange))
 
 
 async def _delete(broker: Broker, vhost: str, user: str, exchange: str | None) -> Response:

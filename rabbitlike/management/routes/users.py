@@ -12,6 +12,7 @@ from pydantic import BaseModel, JsonValue
 
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Administrator, Caller
+from rabbitlike.management.bodies import to_tags
 from rabbitlike.management.errors import bad_request, not_found
 from rabbitlike.management.routes.permissions import PermissionBody, permission_views
 from rabbitlike.management.routes.topic_permissions import topic_permission_views
@@ -43,8 +44,7 @@ class UserBody(BaseModel):
             if self.administrator is None:
                 raise bad_request("tags_not_present")
             return ["administrator"] if self.administrator else []
-        parts = self.tags.split(",") if isinstance(self.tags, str) else self.tags
-        tags = [tag for part in parts if (tag := part.strip())]
+        tags = to_tags(self.tags)
         if len(tags) > MAX_TAGS:
             raise bad_request(f"A user can have at most {MAX_TAGS} tags (received {len(tags)})")
         return tags

@@ -11,6 +11,7 @@ from rabbitlike.broker import views
 from rabbitlike.broker.permissions import EVERYTHING
 from rabbitlike.management import lists, shown
 from rabbitlike.management.auth import Administrator, Caller, Member
+from rabbitlike.management.bodies import checked_name, to_tags
 from rabbitlike.management.errors import ApiError, bad_request, not_found
 from rabbitlike.management.routes.permissions import permission_views
 from rabbitlike.management.routes.topic_permissions import topic_permission_views
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
 
 router = Router("vhosts")
-
-#: spec: a vhost is named by a short string.
-MAX_NAME = 255
 
 
 class VhostBody(BaseModel):
@@ -36,10 +34,7 @@ class VhostBody(BaseModel):
     protected_from_deletion: bool | None = None
 
     def tag_list(self) -> list[str]:
-        if self.tags is None:
-            return []
-        parts = self.tags.split(",") if isinstance(self.tags, str) else self.tags
-        return [tag for part in parts if (tag := part.strip())]
+        return [] if self.tags is None else to_tags(self.tags)
 
     def queue_type(self) -> str | None:
         given = self.default_queue_type if self.default_queue_type is not None else self.defaultqueuetype
@@ -75,8 +70,7 @@ async def read(request: Request, caller: Administrator, vhost: str) -> Response:
 async def put(caller: Administrator, vhost: str, body: VhostBody) -> Response:
     """Whoever makes one may do everything in it. parity: what is not said of an existing one is empty from now on, but
     for its default queue type."""
-    if len(vhost.encode("utf-8", "surrogateescape")) > MAX_NAME:
-        raise bad_request(f"vhost name is longer than {MAX_NAME} octets")
+    checked_name(vhost, "vhost")
     broker = caller.context.broker
     with change(broker):
         is_new = broker.set_vhost(
