@@ -23,6 +23,8 @@ from rabbitlike.session.wire import Peer
 READ_SIZE: Final = 256 * 1024
 #: How long a client may take to read our last words and close its end, after we have closed ours.
 LINGER_MS: Final = 3000
+#: How long it may take to close the connection once it was told close-ok.
+LEAVE_MS: Final = 30_000  # parity
 
 log = logging.getLogger("rabbitlike.connection")
 
@@ -144,16 +146,27 @@ class Transport(asyncio.BufferedProtocol):
         """
         if self._is_closing:
             return
+        self._end_within(LINGER_MS)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def leave(self) -> None:
+        """Send what is written, and wait for the client to end the connection.
+
+        A client that is still about to look at close-ok takes an end of ours for a failure.
+        """
+        if not self._is_closing:
+            self._end_within(LEAVE_MS)
+
+    def _end_within(self, patience_ms: int) -> None:
         self.resume_reading()
         self._is_closing = True
         self._heartbeat.stop()
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self._shared.clock.call_later(LINGER_MS, self.abort)
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        else:
-            self._transport.close()
+        self._deadline = self._shared.clock.call_later(patience_ms, self.abort)
 
     def abort(self) -> None:
         self._is_closing = True

@@ -48,6 +48,7 @@ cdef class Connection(FrameReader):
     cdef set _used_numbers
     cdef int64_t _hold_until
     cdef bint _is_hanging_up
+    cdef bint _is_left_to_client
 
     @cython.locals(size=Py_ssize_t)
     cpdef object receive(self, bytearray data, Py_ssize_t end)

@@ -83,6 +83,7 @@ class Connection(FrameReader):
         "_holds",
         "_is_deaf",
         "_is_hanging_up",
+        "_is_left_to_client",
         "_is_paused",
         "_is_released",
         "_unread",
@@ -158,6 +159,7 @@ class Connection(FrameReader):
         #: Answers stay here until this commit is done; 0: they go at once.
         self._hold_until = 0
         self._is_hanging_up = False
+        self._is_left_to_client = False
         broker.connections.add(self)
 
     @property
@@ -552,11 +554,12 @@ class Connection(FrameReader):
         self.close(AmqpError(code, text))
         self.turn.finish()
 
-    def finish_close(self) -> None:
-        """Both sides know: the socket can go, once the last answer is out."""
+    def finish_close(self, by_client: bool = False) -> None:
+        """Both sides know: the socket can go, once the last answer is out. spec: who hears close-ok closes it."""
         self.release()
         self.state = CLOSED
         self._is_deaf = True
+        self._is_left_to_client = by_client
         self.turn.later(self._hang_up)
 
     def _hang_up(self) -> None:
@@ -565,7 +568,10 @@ class Connection(FrameReader):
             return
         self._is_hanging_up = False
         self.flush()
-        self.wire.close()
+        if self._is_left_to_client:
+            self.wire.leave()
+        else:
+            self.wire.close()
 
     def _give_up(self) -> None:
         if self.state is not CLOSED:

@@ -99,6 +99,7 @@ class MemoryWire:
         self.is_reading = True
         self.is_delivery_paused = False
         self.is_closed = False  # close() was called: what is written goes out, nothing more comes in
+        self.is_left_to_client = False  # leave() was called, which is close() but for who ends the connection
         self.is_aborted = False
         self.is_lost = False
         self.heartbeat: int | None = None
@@ -116,6 +117,9 @@ class MemoryWire:
 
     def close(self) -> None:
         self.is_closed = True
+
+    def leave(self) -> None:
+        self.is_closed = self.is_left_to_client = True
 
     def abort(self) -> None:
         self.is_aborted = True

@@ -250,6 +250,7 @@ def test_client_that_never_hangs_up_is_dropped(pair: Pair) -> None:
     client = pair.connect()
     client.send(commands.Connection.Close(200, "bye", 0, 0))
     client.expect(commands.Connection.CloseOk)
+    assert client.wire.is_left_to_client
     pair.advance(30_000)
     client.expect_gone()
 

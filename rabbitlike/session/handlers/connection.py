@@ -210,7 +210,7 @@ def close(connection: Connection, method: commands.Connection.Close) -> None:
         connection.release()
     connection.put(_CLOSE_OK)
     if following is State.CLOSED:
-        connection.finish_close()
+        connection.finish_close(by_client=True)
 
 
 def close_ok(connection: Connection, method: commands.Connection.CloseOk) -> None:
