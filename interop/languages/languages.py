@@ -32,6 +32,13 @@ class Language:
     cannot: Mapping[str, str] = field(default_factory=dict)  # checks its client has no means for, and why
 
 
+# Debian's: jars in one folder, Go's sources in another.
+JAVA_CLASSES: Final = (
+    "-cp",
+    ":".join((".", *(f"/usr/share/java/{jar}.jar" for jar in ("amqp-client", "slf4j-api", "slf4j-nop")))),
+)
+GO: Final = ("env", "GO111MODULE=off", "GOPATH=/usr/share/gocode", "go")
+
 LANGUAGES: Final = (
     Language(
         name="node",
@@ -56,6 +63,22 @@ LANGUAGES: Final = (
         probe=("php", "-r", "require 'PhpAmqpLib/autoload.php';"),
         run=("php", "-d", "display_errors=stderr", "main.php"),
         cannot={"small-frames": "php-amqplib takes the frames the server offers"},
+    ),
+    Language(
+        name="java",
+        client="RabbitMQ's own",
+        needs="a JDK with RabbitMQ's client (Debian's openjdk-17-jdk-headless and librabbitmq-client-java)",
+        probe=("javap", *JAVA_CLASSES, "com.rabbitmq.client.Connection"),
+        compile=(("javac", *JAVA_CLASSES, "Main.java"),),
+        run=("java", "-XX:TieredStopAtLevel=1", *JAVA_CLASSES, "Main"),  # it runs for seconds
+    ),
+    Language(
+        name="go",
+        client="amqp091-go, and its own tests",
+        needs="Go with amqp091-go (Debian's golang-go and golang-github-rabbitmq-amqp091-go-dev)",
+        probe=(*GO, "list", "github.com/rabbitmq/amqp091-go"),
+        compile=((*GO, "build", "-o", "main", "main.go"),),
+        run=("./main",),
     ),
 )
 
