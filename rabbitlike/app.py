@@ -255,14 +255,21 @@ async def _run(settings: Settings) -> int:
         with _short_waits():
             await app.start_management()
             _announce(app.urls[announced:])
-            log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
-            await app.prepare_management()
-        _spare_the_lasting()
+        log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
+        preparing = asyncio.create_task(_prepare(app), name="prepare")
         await stopped.wait()
+        preparing.cancel()
         log.info("stopping: %d connections", len(app.transports.open))
     finally:
         await app.stop()
     return 0
+
+
+async def _prepare(app: App) -> None:
+    """What may as well be done while clients are served already."""
+    with _short_waits():
+        await app.prepare_management()
+    _spare_the_lasting()
 
 
 def _bind_all(wanted: list[Endpoint]) -> list[tuple[Endpoint, list[socket.socket]]]:
