@@ -141,9 +141,13 @@ async def test_schemas(api: Api, ch: Channel, monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_queues_of_v1(api: Api, ch: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of a page, only those are looked at that are on it."""
     for number in range(MANY):
-        ch.declare(f"v{number}")
+        ch.declare(f"v{number:03}")
     watch = Watch(monkeypatch, v1, "_shown")
     async with watch.watching():
-        assert len((await api.get("/api/v1/queues")).json()) == MANY + 1
-    assert watch.most <= FEW
+        assert len((await api.get("/api/v1/queues")).json()) == watch.count == MANY + 1
+        assert watch.most <= FEW
+        page = (await api.get("/api/v1/queues?page=2&page_size=3")).json()
+    assert [each["name"] for each in page["items"]] == ["v002", "v003", "v004"]
+    assert watch.count == MANY + 1 + 3

@@ -79,7 +79,7 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
     view["message_stats"] = stats
     view["churn_rates"] = churn
     view["queue_totals"] = totals
-    objects = _object_totals(here, caller.user.name, vhosts, is_monitor=is_monitor)
+    objects = await _object_totals(here, caller.user.name, vhosts, is_monitor=is_monitor)
     if is_monitor:
         objects["consumers"] = sum(each.consumers for each in sums)
     view["object_totals"] = objects
@@ -100,16 +100,18 @@ def _message_stats(vhosts: Iterable[Vhost]) -> View:
     return dict(stats)
 
 
-def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_monitor: bool) -> View:
+async def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_monitor: bool) -> View:
     """parity: whoever is no monitor sees their own connections alone, and no consumers."""
-    clients = [
-        client
-        for client in here.broker.connections
-        if client.is_open and (is_monitor or (client.user is not None and client.user.name == user))
-    ]
+    slices = lists.Slices()
+    connections = channels = 0
+    for client in list(here.broker.connections):
+        if client.is_open and (is_monitor or (client.user is not None and client.user.name == user)):
+            connections += 1
+            channels += sum(1 for _ in client.open_channels())
+        await slices.breathe()
     return {
-        "channels": sum(sum(1 for _ in client.open_channels()) for client in clients),
-        "connections": len(clients),
+        "channels": channels,
+        "connections": connections,
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
     }

@@ -121,7 +121,12 @@ async def create(request: Request, here: Here, caller: Policymaker, body: NewQue
 async def read_all(request: Request, here: Here, caller: Member, vhost: In = None) -> Response:
     items = shown.queues_in([_home(here, caller, vhost)])
     return await lists.answer(
-        request, items, lambda queue: _shown(here, queue), name_of=lambda queue: queue.name, order=("name",)
+        request,
+        items,
+        lambda queue: _shown(here, queue),
+        order=("name",),
+        name_of=lambda queue: queue.name,
+        key_of=lambda queue: (queue.name,),
     )
 
 
