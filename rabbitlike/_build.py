@@ -50,6 +50,8 @@ HOT = (
     "rabbitlike.broker.queues.record",
     "rabbitlike.broker.queues.log",
     "rabbitlike.broker.queues.fairness",
+    "rabbitlike.broker.queues.ring",
+    "rabbitlike.broker.queues.level",
     "rabbitlike.broker.queues.ready",
     "rabbitlike.broker.queues.consumers",
     "rabbitlike.broker.queues.expiry",

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.message import Message, make_address, routing_key_of
 from rabbitlike.broker.queues.dead_letter import original_keys
+from rabbitlike.broker.queues.level import Level
 from rabbitlike.broker.queues.log import Page
-from rabbitlike.broker.queues.ready import Level
 from rabbitlike.broker.states import GONE, READY
 from rabbitlike.protocol.properties import Properties
 

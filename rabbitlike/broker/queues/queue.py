@@ -174,7 +174,7 @@ class Queue(Pumped):
             settings.priority_max_wait_ms != self.settings.priority_max_wait_ms
         )
         if is_shared_otherwise:
-            self.ready.share(read_shares(settings.weights, settings.priority_max_wait_ms, self.turn))
+            self.ready.shares = read_shares(settings.weights, settings.priority_max_wait_ms, self.turn)
         self.settings = settings
         ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
         self.expiry.change_ttl(ttl_ms)

@@ -1,0 +1,132 @@
+"""A ring: messages in the order they came, in a circle of slots that doubles when it is full.
+
+It only grows at its end and shrinks at its front. A message that comes to its end in the middle is marked GONE by
+whoever ends it, and leaves the ring when its turn comes: nothing is ever scanned or shifted.
+"""
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.states import GONE, READY, UNLOGGED
+
+SMALLEST_RING = 16
+#: An empty ring larger than this goes back to the allocator.
+KEPT_RING = 65536
+#: So many are looked at together for being alike: more would cost more when they are not.
+LONGEST_RUN = 256
+
+
+class Ring:
+    """Messages in the order they came; a circle that doubles when it is full."""
+
+    __slots__ = ("head", "mask", "slots", "tail")
+
+    def __init__(self) -> None:
+        self.slots: list[Message | None] = [None] * SMALLEST_RING
+        self.mask = SMALLEST_RING - 1
+        self.head = 0
+        self.tail = 0
+
+    def push(self, message: Message) -> None:
+        if self.tail - self.head > self.mask:
+            self._grow()
+        self.slots[self.tail & self.mask] = message
+        self.tail += 1
+
+    def push_run(self, messages: list[Message]) -> None:
+        count = len(messages)
+        while self.tail - self.head + count > self.mask + 1:
+            self._grow()
+        at = self.tail & self.mask
+        before_end = min(count, self.mask + 1 - at)
+        self.slots[at : at + before_end] = messages[:before_end]
+        self.slots[: count - before_end] = messages[before_end:]
+        self.tail += count
+
+    def last_position(self) -> int:
+        """Of the one that came last; 0 when there is none."""
+        if self.head == self.tail:
+            return 0
+        message = self.slots[(self.tail - 1) & self.mask]
+        return 0 if message is None else message.position
+
+    def first(self) -> Message | None:
+        """The next to go, left where it is."""
+        while self.head < self.tail:
+            message = self.slots[self.head & self.mask]
+            if message is not None and message.state != GONE:
+                return message
+            self.slots[self.head & self.mask] = None
+            self.head += 1
+        return None
+
+    def pop(self) -> Message | None:
+        while self.head < self.tail:
+            at = self.head & self.mask
+            message = self.slots[at]
+            self.slots[at] = None
+            self.head += 1
+            if message is not None and message.state != GONE:
+                return message
+        if self.mask >= KEPT_RING:
+            self.slots = [None] * SMALLEST_RING
+            self.mask = SMALLEST_RING - 1
+            self.head = 0
+            self.tail = 0
+        return None
+
+    def next_like(self, like: Message, most: int) -> list[Message]:
+        """Up to ``most`` that come next and are like this one but for their bodies, left where they are; none that is
+        empty."""
+        address = like.address
+        properties = like.properties
+        found: list[Message] = []
+        at = self.head & self.mask
+        for message in self.slots[at : at + min(most, LONGEST_RUN, self.tail - self.head)]:
+            if (
+                message is None
+                or message.address is not address
+                or message.properties is not properties
+                or len(message.body) == 0
+                or message.state != READY
+                or message.attempts != 0
+                or message.expires_at_ms != 0
+                or message.logged != UNLOGGED
+            ):
+                break
+            found.append(message)
+        return found
+
+    def drop(self, count: int) -> None:
+        """Those that come next are gone; they stand before the end of the slots."""
+        at = self.head & self.mask
+        self.slots[at : at + count] = [None] * count
+        self.head += count
+
+    def messages(self) -> list[Message]:
+        found = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
+        return [message for message in found if message is not None and message.state != GONE]
+
+    def after(self, position: int, most: int) -> list[Message]:
+        """Up to ``most`` messages behind ``position``, left where they are."""
+        low = self.head
+        high = self.tail
+        while low < high:
+            middle = (low + high) >> 1
+            message = self.slots[middle & self.mask]
+            if message is None or message.position <= position:
+                low = middle + 1
+            else:
+                high = middle
+        found: list[Message] = []
+        while low < self.tail and len(found) < most:
+            message = self.slots[low & self.mask]
+            if message is not None and message.state != GONE:
+                found.append(message)
+            low += 1
+        return found
+
+    def _grow(self) -> None:
+        messages = [self.slots[at & self.mask] for at in range(self.head, self.tail)]
+        self.slots = messages + [None] * (2 * len(self.slots) - len(messages))
+        self.mask = len(self.slots) - 1
+        self.head = 0
+        self.tail = len(messages)
