@@ -57,6 +57,7 @@ HOT = (
     "rabbitlike.broker.queues.expiry",
     "rabbitlike.broker.queues.limits",
     "rabbitlike.broker.queues.queue",
+    "rabbitlike.broker.queues.runs",
     "rabbitlike.broker.publication",
     "rabbitlike.broker.delay_times",
     "rabbitlike.broker.delay_log",

@@ -14,8 +14,7 @@ cdef class Subscriber:
 
     cpdef bint takes(self) except -1
     cpdef object deliver(self, Message message)
-    cpdef int64_t room(self, Message like) except -1
-    cpdef int64_t deliver_run(self, list messages) except -1
+    cpdef object deliver_more(self, Message like)
     cpdef object cancel(self)
 
 

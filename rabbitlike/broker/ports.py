@@ -46,13 +46,8 @@ class Subscriber:
         """Give it a message. Called only after `takes` said yes."""
         raise NotImplementedError
 
-    def room(self, like: Message) -> int:
-        """How many more like this one, which it was just given, it can take right now, unless they are too large."""
-        return 0
-
-    def deliver_run(self, messages: list[Message]) -> int:
-        """Give it as many of these as it can take; it said that it has `room` for them. How many that were."""
-        raise NotImplementedError
+    def deliver_more(self, like: Message) -> None:
+        """It was given this message, and shares its queue with nobody: it may take those that are next and like it."""
 
     def cancel(self) -> None:
         """The queue is gone, or an operator wants it to go."""

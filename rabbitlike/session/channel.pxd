@@ -4,6 +4,7 @@ from libc.stdint cimport uint64_t
 from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.queues.runs cimport ack_run
 from rabbitlike.session.publisher cimport Publisher
 from rabbitlike.session.unacked cimport Delivery, Unacked
 

@@ -16,6 +16,7 @@ from rabbitlike.broker.message import Message
 from rabbitlike.broker.pairs import make_pair
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.queues.runs import ack_run
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import RETURNED
 from rabbitlike.protocol import methods
@@ -169,7 +170,7 @@ class Channel(Publisher):
     def _ack_run(self, first: Delivery, messages: list[Message]) -> None:
         self._count_acks(first, len(messages))
         self._release(first, len(messages))
-        first.queue.ack_run(messages, first.delivered_at_ms)
+        ack_run(first.queue, messages, first.delivered_at_ms)
 
     def _count_acks(self, delivery: Delivery, count: int) -> None:
         consumer = delivery.consumer

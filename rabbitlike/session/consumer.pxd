@@ -5,6 +5,7 @@ from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.message cimport Message, with_delivery_count
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.queues.runs cimport find_run, take_run
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.frames cimport Likeness
 from rabbitlike.session.outlet cimport Outlet
@@ -37,11 +38,15 @@ cdef class Consumer(Subscriber):
     cpdef bint takes(self) except -1
     @cython.locals(unacked=Unacked, properties=bytes, delivery=Delivery)
     cpdef object deliver(self, Message message)
-    @cython.locals(room=int64_t)
-    cpdef int64_t room(self, Message like) except -1
-    @cython.locals(like=Likeness, outlet=Outlet, left=Py_ssize_t, size=Py_ssize_t, body_bytes=Py_ssize_t, bodies=list,
-                   count=Py_ssize_t, unacked=Unacked, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
-    cpdef int64_t deliver_run(self, list messages) except -1
+    @cython.locals(likeness=Likeness, credit=int64_t, run=list, count=Py_ssize_t)
+    cpdef object deliver_more(self, Message like)
+    @cython.locals(credit=int64_t)
+    cdef int64_t _credit(self) except? -1
+    @cython.locals(outlet=Outlet, left=Py_ssize_t, size=Py_ssize_t, body_bytes=Py_ssize_t, bodies=list,
+                   count=Py_ssize_t, message=Message)
+    cdef Py_ssize_t _put_run(self, Likeness like, list run) except -1
+    @cython.locals(unacked=Unacked, count=Py_ssize_t, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
+    cdef object _hold_run(self, list run)
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cdef object _watch(self, Delivery delivery)

@@ -10,6 +10,7 @@ from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message, with_delivery_count
 from rabbitlike.broker.ports import ClientName, Subscriber
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.queues.runs import find_run, take_run
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.frames import Likeness
 from rabbitlike.protocol.tables import Table
@@ -141,32 +142,54 @@ class Consumer(Subscriber):
             if self._is_timed:
                 self._watch(delivery)
 
-    def room(self, like: Message) -> int:
+    def deliver_more(self, like: Message) -> None:
+        likeness = self._like
         if (
             not self._outlet.open
-            or self._like is None
+            or likeness is None
             or like.address is not self._last_address
             or like.properties is not self._last_properties
         ):
-            return 0
-        room = self._outlet.limit  # what is left of it is for `deliver_run` to see to, which knows how large they are
+            return
+        credit = self._credit()
+        if credit <= 0:
+            return
+        run = find_run(self.queue, like, credit)
+        count = self._put_run(likeness, run)
+        if count == 0:
+            return
+        del run[count:]
+        self._counters.active_at_ms = self._turn.now_ms
+        if self.no_ack:
+            self.queue.counters.deliver_no_ack += count
+            self._counters.deliver_no_ack += count
+            self.pair.deliver_no_ack += count
+            self._totals.deliver_no_ack += count
+        else:
+            self.queue.counters.deliver += count
+            self._counters.deliver += count
+            self.pair.deliver += count
+            self._totals.deliver += count
+            self._hold_run(run)
+        take_run(self.queue, run, self)
+
+    def _credit(self) -> int:
+        """How many more it may hold; as good as any number when there is no limit."""
+        credit = self._outlet.limit
         if not self.no_ack:
             if self.prefetch_count != 0:
-                room = min(room, self.prefetch_count - self.held)
+                credit = min(credit, self.prefetch_count - self.held)
             if self._unacked.limit != 0:
-                room = min(room, self._unacked.limit - self._unacked.held)
-        return room
+                credit = min(credit, self._unacked.limit - self._unacked.held)
+        return credit
 
-    def deliver_run(self, messages: list[Message]) -> int:
-        like = self._like
-        if like is None:
-            return 0
-        # As many as it takes to fill the way out, the last of them reaching beyond.
+    def _put_run(self, like: Likeness, run: list[Message]) -> int:
+        """Put as many as it takes to fill the way out, the last of them reaching beyond. How many that were."""
         outlet = self._outlet
         left = outlet.limit - outlet.size
         body_bytes = 0
         bodies: list[bytes] = []
-        for message in messages:
+        for message in run:
             size = len(message.body)
             if left <= 0 or size > outlet.payload_max:
                 break
@@ -174,35 +197,27 @@ class Consumer(Subscriber):
             body_bytes += size
             bodies.append(message.body)
         count = len(bodies)
-        if count == 0:
-            return 0
+        if count != 0:
+            outlet.put_run(like, self._unacked.last_tag + 1, bodies, body_bytes)
+            outlet.mark()
+            self._unacked.last_tag += count
+        return count
+
+    def _hold_run(self, run: list[Message]) -> None:
+        """These are in its hands until it settles them."""
         unacked = self._unacked
-        tag = unacked.last_tag + 1
-        unacked.last_tag += count
-        outlet.put_run(like, tag, bodies, body_bytes)
-        outlet.mark()
-        self._counters.active_at_ms = self._turn.now_ms
-        if self.no_ack:
-            self.queue.counters.deliver_no_ack += count
-            self._counters.deliver_no_ack += count
-            self.pair.deliver_no_ack += count
-            self._totals.deliver_no_ack += count
-            return count
-        self.queue.counters.deliver += count
-        self._counters.deliver += count
-        self.pair.deliver += count
-        self._totals.deliver += count
+        count = len(run)
         self.held += count
         unacked.held += count
+        tag = unacked.last_tag - count + 1
         deliveries = []
-        for message in messages[:count]:
+        for message in run:
             deliveries.append(make_delivery(tag, message, self.queue, self, self._turn.now_ms))
             tag += 1
         unacked.add_run(deliveries)
         if self._is_timed:
             for delivery in deliveries:
                 self._watch(delivery)
-        return count
 
     def _watch(self, delivery: Delivery) -> None:
         if self._timeout is not None:

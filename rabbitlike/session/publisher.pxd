@@ -8,6 +8,7 @@ from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message, make_message
 from rabbitlike.broker.publication cimport Publication
 from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.queues.runs cimport admits_run, enqueue_run
 from rabbitlike.broker.trail cimport Trail
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.content cimport Content
@@ -69,7 +70,7 @@ cdef class Publisher(Content):
                    inlet=Counters, messages=list)
     cdef object on_publishes(self, list bodies, Py_ssize_t body_bytes)
     @cython.locals(queue=Queue)
-    cdef bint _takes_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
+    cdef bint _admits_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
     cdef object _count(self, Counters exchange, Py_ssize_t count, Py_ssize_t copies)
     cpdef Counters pair_to(self, object exchange)
     cdef object _count_pair(self, Counters pair, Py_ssize_t count, bint accepted)

@@ -19,6 +19,7 @@ from rabbitlike.broker.ports import ClientName
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.queues.runs import admits_run, enqueue_run
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
@@ -214,7 +215,7 @@ class Publisher(Content):
 
     def on_publishes(self, bodies: list[bytes], body_bytes: int) -> None:
         target = self._target
-        if target is None or not self._takes_run(target, len(bodies), body_bytes):
+        if target is None or not self._admits_run(target, len(bodies), body_bytes):
             for body in bodies:
                 self.on_publish(body)
             return
@@ -229,7 +230,7 @@ class Publisher(Content):
                 )
                 for body in bodies
             ]
-            queue.enqueue_run(messages, body_bytes)
+            enqueue_run(queue, messages, body_bytes)
             if target.trail is not None:
                 target.trail.published_run(messages, queue.trail)
                 if self.confirms is not None:
@@ -242,7 +243,7 @@ class Publisher(Content):
             inlet.publish += count
         self._published(True, number, count)
 
-    def _takes_run(self, target: Target, count: int, body_bytes: int) -> bool:
+    def _admits_run(self, target: Target, count: int, body_bytes: int) -> bool:
         """Will so many publishes, of so many octets in all, go their way with nothing to look at in any of them?"""
         if (
             self._is_watched
@@ -254,7 +255,7 @@ class Publisher(Content):
         ):
             return False
         for queue in target.queues:
-            if not queue.takes_run(count, body_bytes):
+            if not admits_run(queue, count, body_bytes):
                 return False
         return True
 

@@ -13,7 +13,6 @@ from rabbitlike.broker.trail cimport Trail
 from rabbitlike.broker.turn cimport Turn
 
 cdef int FAILED, GONE, LOGGED, READY, UNACKED
-cdef int64_t MESSAGE_COST
 
 
 cdef class Queue(Pumped):
@@ -54,22 +53,19 @@ cdef class Queue(Pumped):
     cdef readonly dict incoming
     cdef readonly Timing waiting
     cdef readonly Timing processing
-    cdef int64_t _next_position
-    cdef int64_t _window_bytes
-    cdef Log _log
-    cdef object _paging
+    cdef int64_t next_position
+    cdef int64_t window_bytes
+    cdef readonly Log log
+    cdef readonly object paging
     cdef int64_t _delivery_limit
     cdef object _retry
-    cdef bint _simple
+    cdef bint is_simple
     cdef bint _sparing
 
     @cython.locals(ttl_ms=int64_t)
     cpdef object apply(self, object settings)
     cpdef Counters inlet(self, object exchange)
     cpdef bint enqueue(self, Message message) except -1
-    cpdef bint takes_run(self, int64_t count, int64_t body_bytes) except -1
-    @cython.locals(message=Message, count=int64_t)
-    cpdef object enqueue_run(self, list messages, int64_t body_bytes)
     cdef bint _enqueue_limited(self, Message message) except -1
     cdef bint _is_refused(self, Message message) except -1
     cdef object _deliver_or_expire(self, Message message)
@@ -77,13 +73,9 @@ cdef class Queue(Pumped):
     cdef object _trim(self)
     @cython.locals(ready=Ready, consumer=Subscriber, message=Message)
     cpdef object pump(self)
-    @cython.locals(message=Message, most=int64_t, run=list, count=int64_t, published_at_ms=int64_t, since=int64_t, body_bytes=int64_t)
-    cdef object _deliver_run(self, Subscriber consumer, Message like)
     @cython.locals(message=Message)
     cpdef Message take(self)
     cpdef object ack(self, Message message, int64_t delivered_at_ms)
-    @cython.locals(message=Message, count=int64_t)
-    cpdef object ack_run(self, list messages, int64_t delivered_at_ms)
     cpdef object settle(self, Message message)
     cdef object _let_go(self, Message message)
     cpdef object reject(self, Message message)
@@ -97,4 +89,4 @@ cdef class Queue(Pumped):
     cdef object _keep(self, Message message)
 
 
-cdef object _settle(Queue queue, Message message)
+cpdef object done_with(Queue queue, Message message)

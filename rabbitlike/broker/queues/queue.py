@@ -27,7 +27,7 @@ from rabbitlike.broker.queues.log import Log, Page
 from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.ready import Ready
 from rabbitlike.broker.queues.waiting import Waiting
-from rabbitlike.broker.states import FAILED, GONE, LOGGED, MESSAGE_COST, READY, UNACKED
+from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
 from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.errors import access_refused
@@ -48,14 +48,9 @@ class Queue(Pumped):
     __slots__ = (
         "_delivery_limit",
         "_limits",
-        "_log",
-        "_next_position",
-        "_paging",
         "_pollers",
         "_retry",
-        "_simple",
         "_sparing",
-        "_window_bytes",
         "arguments",
         "auto_delete",
         "consumers",
@@ -68,12 +63,16 @@ class Queue(Pumped):
         "expiry",
         "incoming",
         "is_paused",
+        "is_simple",
         "lease",
         "loans",
+        "log",
         "nacked",
         "name",
+        "next_position",
         "operator_policy",
         "owner",
+        "paging",
         "persistent_bytes",
         "persistent_count",
         "policy",
@@ -91,6 +90,7 @@ class Queue(Pumped):
         "vhost",
         "violations",
         "waiting",
+        "window_bytes",
     )
 
     def __init__(
@@ -126,10 +126,10 @@ class Queue(Pumped):
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
         #: What the store has of it; None for a queue that nothing is stored of.
-        self._log = log
-        self._paging = Paging(self, vhost.broker)
-        self._window_bytes = self._paging.window_bytes
-        self.ready = Ready(settings.levels, settings.default_priority, self._paging.load)
+        self.log = log
+        self.paging = Paging(self, vhost.broker)
+        self.window_bytes = self.paging.window_bytes
+        self.ready = Ready(settings.levels, settings.default_priority, self.paging.load)
         self.consumers = Consumers(settings.single_active_consumer, self.turn)
         self.expiry = Expiry(self, self.ready, self.turn)
         self.lease = Lease(self)
@@ -151,7 +151,7 @@ class Queue(Pumped):
         self.loans: Loans | None = None
         #: Who is told when there is something that no consumer takes.
         self._pollers: dict[Callable[[], None], None] | None = None
-        self._next_position = 1
+        self.next_position = 1
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
         self.counters = Counters(self.turn.now_ms)
@@ -184,7 +184,7 @@ class Queue(Pumped):
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
         if self.duplicates is not None or settings.duplicates is not None:
             self._remember_duplicates(settings)
-        self._simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None
+        self.is_simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None
 
     def _remember_duplicates(self, settings: QueueSettings) -> None:
         if settings.duplicates is None:
@@ -194,7 +194,7 @@ class Queue(Pumped):
         elif self.duplicates is not None:
             self.duplicates.rules = settings.duplicates
         else:
-            owner = "" if self._log is None else f"queue {self._log.queue_id}"
+            owner = "" if self.log is None else f"queue {self.log.queue_id}"
             self.duplicates = Duplicates(
                 owner, settings.duplicates, self.turn, self.vhost.broker.journal, self.durable and bool(owner)
             )
@@ -248,7 +248,7 @@ class Queue(Pumped):
     @property
     def last_position(self) -> int:
         """The position that was given last; whatever comes now has a higher one."""
-        return self._next_position - 1
+        return self.next_position - 1
 
     @property
     def consumer_count(self) -> int:
@@ -266,15 +266,15 @@ class Queue(Pumped):
 
     def enqueue(self, message: Message) -> bool:
         """Take a message in. False: the queue is full and refuses, and the publisher is to be told so."""
-        if self._simple and message.expires_at_ms == 0:
-            message.position = self._next_position
-            self._next_position += 1
+        if self.is_simple and message.expires_at_ms == 0:
+            message.position = self.next_position
+            self.next_position += 1
             self.ready.push(message)
             self.counters.publish += 1
             if message.persistent:
                 self.persistent_count += 1
                 self.persistent_bytes += len(message.body)
-            if self._log is not None or self.ready.memory_bytes > self._window_bytes:
+            if self.log is not None or self.ready.memory_bytes > self.window_bytes:
                 self._keep(message)
             if self.trail is not None:
                 self.trail.enqueued(message)
@@ -282,28 +282,6 @@ class Queue(Pumped):
                 self.turn.touch(self)
             return True
         return self._enqueue_limited(message)
-
-    def takes_run(self, count: int, body_bytes: int) -> bool:
-        """Can it take so many messages at once, with nothing to judge or store?"""
-        return (
-            self._simple
-            and self._log is None
-            and self.ready.memory_bytes + count * MESSAGE_COST + body_bytes <= self._window_bytes
-        )
-
-    def enqueue_run(self, messages: list[Message], body_bytes: int) -> None:
-        """Take in several that differ in their bodies alone. Only after `takes_run` said yes; whoever publishes them
-        tells the trail."""
-        for message in messages:
-            message.position = self._next_position
-            self._next_position += 1
-        count = len(messages)
-        self.ready.push_run(messages, body_bytes)
-        self.counters.publish += count
-        if messages[0].persistent:
-            self.persistent_count += count
-            self.persistent_bytes += body_bytes
-        self.turn.touch(self)
 
     def _enqueue_limited(self, message: Message) -> bool:
         if self.duplicates is not None and self.duplicates.has(message.properties):
@@ -313,14 +291,14 @@ class Queue(Pumped):
         if self.duplicates is not None:
             self.duplicates.add(message.properties, message.persistent)
         self.expiry.stamp(message)
-        message.position = self._next_position
-        self._next_position += 1
+        message.position = self.next_position
+        self.next_position += 1
         self.ready.push(message)
         self.counters.publish += 1
         if message.persistent:
             self.persistent_count += 1
             self.persistent_bytes += len(message.body)
-        if self._log is not None or self.ready.memory_bytes > self._window_bytes:
+        if self.log is not None or self.ready.memory_bytes > self.window_bytes:
             self._keep(message)
         if self.trail is not None:
             self.trail.enqueued(message)
@@ -353,14 +331,14 @@ class Queue(Pumped):
 
     def _keep(self, message: Message) -> None:
         """Give the message to the store if it is to outlive us, or if there is no room for it in memory."""
-        log = self._log
+        log = self.log
         if log is not None:
             if log.spill_from != 0 and not self.ready.is_spilling:
                 log.spill_from = 0
             if (message.persistent and self.durable) or log.spill_from != 0:
                 log.add(message)
-        if self.ready.memory_bytes > self._window_bytes and (log is None or log.spill_from == 0):
-            self._log = self._paging.spill(log, self._next_position)
+        if self.ready.memory_bytes > self.window_bytes and (log is None or log.spill_from == 0):
+            self.log = self.paging.spill(log, self.next_position)
 
     def _deliver_or_expire(self, message: Message) -> None:
         """parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone."""
@@ -404,41 +382,7 @@ class Queue(Pumped):
                 self.trail.delivered(message, consumer)
             consumer.deliver(message)
             if self.consumers.is_alone and ready.count:
-                self._deliver_run(consumer, message)
-
-    def _deliver_run(self, consumer: Subscriber, like: Message) -> None:
-        """A consumer was given a message: give it those that follow and are like it, all at once."""
-        most = consumer.room(like)
-        run = self.ready.next_like(like, most) if most > 0 else None
-        if not run:
-            return
-        count = consumer.deliver_run(run)
-        del run[count:]
-        published_at_ms = like.published_at_ms
-        since = 0  # how many of the run were published at that time
-        body_bytes = 0
-        for message in run:
-            message.state = UNACKED
-            body_bytes += len(message.body)
-            if message.published_at_ms != published_at_ms:
-                self.waiting.add(self.turn.now_ms - published_at_ms, since)
-                published_at_ms = message.published_at_ms
-                since = 0
-            since += 1
-        self.waiting.add(self.turn.now_ms - published_at_ms, since)
-        self.ready.pop_run(count, body_bytes)
-        if consumer.no_ack:  # settled thereby
-            if like.persistent:
-                self.persistent_count -= count
-                self.persistent_bytes -= body_bytes
-        else:
-            self.unacked_count += count
-            self.unacked_bytes += body_bytes
-            if like.persistent:
-                self.unacked_persistent_count += count
-                self.unacked_persistent_bytes += body_bytes
-        if self.trail is not None:
-            self.trail.delivered_run(run, consumer)
+                consumer.deliver_more(message)
 
     def take(self) -> Message | None:
         """The next message to go out, or None. It counts as unacked until it is settled or returned."""
@@ -466,8 +410,8 @@ class Queue(Pumped):
                 self.waiting.at_once += 1
             else:
                 self.waiting.add(self.turn.now_ms - message.published_at_ms)
-            if message.logged == LOGGED and self._log is not None:
-                self._log.delivered(message)
+            if message.logged == LOGGED and self.log is not None:
+                self.log.delivered(message)
             return message
 
     def fetch(self) -> Message | None:
@@ -524,22 +468,11 @@ class Queue(Pumped):
             self.processing.add(self.turn.now_ms - delivered_at_ms)
         if self.trail is not None:
             self.trail.acked(message, delivered_at_ms)
-        _settle(self, message)
-
-    def ack_run(self, messages: list[Message], delivered_at_ms: int) -> None:
-        """The same for several that it was given at the same time."""
-        count = len(messages)
-        self.counters.ack += count
-        self.counters.active_at_ms = self.turn.now_ms
-        self.processing.add(self.turn.now_ms - delivered_at_ms, count)
-        if self.trail is not None:
-            self.trail.acked_run(messages, delivered_at_ms)
-        for message in messages:
-            _settle(self, message)
+        done_with(self, message)
 
     def settle(self, message: Message) -> None:
         """A message was handed out to somebody who need not ack it."""
-        _settle(self, message)
+        done_with(self, message)
 
     def _let_go(self, message: Message) -> None:
         """It is not unacked any more."""
@@ -584,8 +517,8 @@ class Queue(Pumped):
                     self.trail.requeued(message, True)
                 self.hold_back().add(message, due_at_ms)
                 return None
-        if message.logged == LOGGED and self._log is not None:
-            self._log.returned(message)
+        if message.logged == LOGGED and self.log is not None:
+            self.log.returned(message)
         if self.trail is not None:
             self.trail.requeued(message, False)
         self.put_back(message)
@@ -610,13 +543,13 @@ class Queue(Pumped):
         """Drop all that is ready or waits for its next try; how many that were."""
         count = self.ready.count + self.waiting_count
         waiting = [] if self.retries is None else self.retries.clear()
-        if self._log is not None and not self.deleted:
-            self._paging.purge(self._log, waiting)
+        if self.log is not None and not self.deleted:
+            self.paging.purge(self.log, waiting)
         self.ready.clear()
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
         self.expiry.clear()
-        self._paging.forget()
+        self.paging.forget()
         return count
 
     def drop(self, message: Message, page: Page | None = None) -> None:
@@ -630,16 +563,16 @@ class Queue(Pumped):
         if message.persistent:
             self.persistent_count -= 1
             self.persistent_bytes -= len(message.body)
-        if message.logged == LOGGED and self._log is not None:
-            self._log.settle(message)
+        if message.logged == LOGGED and self.log is not None:
+            self.log.settle(message)
 
     def delete(self) -> None:
         """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
         self.deleted = True
         if self.duplicates is not None:
             self.duplicates.forget()
-        if self._log is not None:
-            self._log.delete()
+        if self.log is not None:
+            self.log.delete()
         if self.retries is not None:
             self.retries.stop()
         if self.loans is not None:
@@ -697,28 +630,18 @@ class Queue(Pumped):
         if message.persistent:
             self.persistent_count -= 1
             self.persistent_bytes -= len(message.body)
-        if message.logged == LOGGED and self._log is not None:
-            self._log.settle(message)
+        if message.logged == LOGGED and self.log is not None:
+            self.log.settle(message)
         bury(self, message, reason)
-
-    # Beyond memory
-
-    @property
-    def log(self) -> Log | None:
-        return self._log
-
-    @property
-    def paging(self) -> Paging:
-        return self._paging
 
     def start_at(self, next_position: int) -> None:
         """Recovery: positions go on behind those of the last run, of which only persistent messages are left."""
-        self._next_position = next_position
+        self.next_position = next_position
         self.persistent_count = self.ready.count + self.waiting_count
         self.persistent_bytes = self.ready.body_bytes + (0 if self.retries is None else self.retries.body_bytes)
 
 
-def _settle(queue: Queue, message: Message) -> None:
+def done_with(queue: Queue, message: Message) -> None:
     """A message that was handed out is done with. No method, so that it is part of those that call it."""
     if queue.ready.has_levels:
         queue.ready.let_go(message)
@@ -729,5 +652,5 @@ def _settle(queue: Queue, message: Message) -> None:
         queue.unacked_persistent_bytes -= len(message.body)
         queue.persistent_count -= 1
         queue.persistent_bytes -= len(message.body)
-    if message.logged == LOGGED and queue._log is not None:
-        queue._log.settle(message)
+    if message.logged == LOGGED and queue.log is not None:
+        queue.log.settle(message)

@@ -36,7 +36,7 @@ cdef class Ready:
     cdef object push_back(self, Message message)
     @cython.locals(message=Message)
     cdef Message pop(self)
-    cdef list next_like(self, Message like, int64_t most)
+    cdef list next(self, int64_t most)
     cdef object pop_run(self, int64_t count, int64_t body_bytes)
     cpdef object remove(self, Message message)
     @cython.locals(level=Level)

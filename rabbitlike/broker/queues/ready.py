@@ -109,14 +109,14 @@ class Ready:
             self.memory_bytes -= MESSAGE_COST + len(message.body)
         return message
 
-    def next_like(self, like: Message, most: int) -> list[Message]:
-        """Those next in line that are like the one popped last but for their bodies, up to so many; often none."""
+    def next(self, most: int) -> list[Message | None]:
+        """Up to ``most`` of those that are popped next, left where they are; none where that takes a closer look."""
         if self._others is not None or self.is_spilling or self._bottom.returned:
             return []
-        return self._bottom.ring.next_like(like, most)
+        return self._bottom.ring.next(most)
 
     def pop_run(self, count: int, body_bytes: int) -> None:
-        """So many of those that `next_like` has found are out, with so many octets of bodies."""
+        """So many of those that `next` has given are out, with so many octets of bodies."""
         self._bottom.ring.drop(count)
         self.count -= count
         self.body_bytes -= body_bytes

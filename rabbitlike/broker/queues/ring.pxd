@@ -3,8 +3,8 @@ from libc.stdint cimport int64_t
 
 from rabbitlike.broker.message cimport Message
 
-cdef int GONE, READY, UNLOGGED
-cdef int64_t SMALLEST_RING, KEPT_RING, LONGEST_RUN
+cdef int GONE
+cdef int64_t SMALLEST_RING, KEPT_RING
 
 
 @cython.final
@@ -23,8 +23,8 @@ cdef class Ring:
     cpdef Message first(self)
     @cython.locals(message=Message, at=int64_t)
     cpdef Message pop(self)
-    @cython.locals(message=Message, address=bytes, properties=bytes, at=int64_t, found=list)
-    cdef list next_like(self, Message like, int64_t most)
+    @cython.locals(at=int64_t)
+    cdef list next(self, int64_t most)
     @cython.locals(at=int64_t)
     cdef object drop(self, int64_t count)
     cpdef list messages(self)

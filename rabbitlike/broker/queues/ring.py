@@ -5,13 +5,11 @@ whoever ends it, and leaves the ring when its turn comes: nothing is ever scanne
 """
 
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.states import GONE, READY, UNLOGGED
+from rabbitlike.broker.states import GONE
 
 SMALLEST_RING = 16
 #: An empty ring larger than this goes back to the allocator.
 KEPT_RING = 65536
-#: So many are looked at together for being alike: more would cost more when they are not.
-LONGEST_RUN = 256
 
 
 class Ring:
@@ -73,30 +71,13 @@ class Ring:
             self.tail = 0
         return None
 
-    def next_like(self, like: Message, most: int) -> list[Message]:
-        """Up to ``most`` that come next and are like this one but for their bodies, left where they are; none that is
-        empty."""
-        address = like.address
-        properties = like.properties
-        found: list[Message] = []
+    def next(self, most: int) -> list[Message | None]:
+        """Up to ``most`` that come next, left where they are; fewer where the slots end."""
         at = self.head & self.mask
-        for message in self.slots[at : at + min(most, LONGEST_RUN, self.tail - self.head)]:
-            if (
-                message is None
-                or message.address is not address
-                or message.properties is not properties
-                or len(message.body) == 0
-                or message.state != READY
-                or message.attempts != 0
-                or message.expires_at_ms != 0
-                or message.logged != UNLOGGED
-            ):
-                break
-            found.append(message)
-        return found
+        return self.slots[at : at + min(most, self.tail - self.head)]
 
     def drop(self, count: int) -> None:
-        """Those that come next are gone; they stand before the end of the slots."""
+        """So many of those that `next` has given are gone."""
         at = self.head & self.mask
         self.slots[at : at + count] = [None] * count
         self.head += count

@@ -1,0 +1,103 @@
+"""Runs: messages in a row that differ in their bodies alone go through a queue as one.
+
+What a message costs is mostly being handed on, from part to part, and counted in each; a run pays for that once. It
+makes no difference but in time: each function here is a method of the queue for many, and counts what that counts. Who
+must look at messages one by one is asked first (`admits_run`, `find_run`) and says no; then each goes its own way.
+"""
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.ports import Subscriber
+from rabbitlike.broker.queues.queue import Queue, done_with
+from rabbitlike.broker.states import MESSAGE_COST, READY, UNACKED, UNLOGGED
+
+#: So many are looked at together for being alike: more would cost more when they are not.
+LONGEST_RUN = 256
+
+
+def admits_run(queue: Queue, count: int, body_bytes: int) -> bool:
+    """Can it take in so many messages at once, with nothing to judge or store?"""
+    return (
+        queue.is_simple
+        and queue.log is None
+        and queue.ready.memory_bytes + count * MESSAGE_COST + body_bytes <= queue.window_bytes
+    )
+
+
+def enqueue_run(queue: Queue, messages: list[Message], body_bytes: int) -> None:
+    """`Queue.enqueue`, after `admits_run` said yes; but whoever publishes them tells the trail."""
+    for message in messages:
+        message.position = queue.next_position
+        queue.next_position += 1
+    count = len(messages)
+    queue.ready.push_run(messages, body_bytes)
+    queue.counters.publish += count
+    if messages[0].persistent:
+        queue.persistent_count += count
+        queue.persistent_bytes += body_bytes
+    queue.turn.touch(queue)
+
+
+def find_run(queue: Queue, like: Message, most: int) -> list[Message]:
+    """Up to ``most`` that are next and like this one, which was taken last, but for their bodies; left where they are,
+    and none of them empty."""
+    address = like.address
+    properties = like.properties
+    found: list[Message] = []
+    for message in queue.ready.next(min(most, LONGEST_RUN)):
+        if (
+            message is None
+            or message.address is not address
+            or message.properties is not properties
+            or len(message.body) == 0
+            or message.state != READY
+            or message.attempts != 0
+            or message.expires_at_ms != 0
+            or message.logged != UNLOGGED
+        ):
+            break
+        found.append(message)
+    return found
+
+
+def take_run(queue: Queue, run: list[Message], consumer: Subscriber) -> None:
+    """`Queue.take`, for those that `find_run` has found and a consumer was given."""
+    now_ms = queue.turn.now_ms
+    like = run[0]
+    published_at_ms = like.published_at_ms
+    since = 0  # how many of the run were published at that time
+    body_bytes = 0
+    for message in run:
+        message.state = UNACKED
+        body_bytes += len(message.body)
+        if message.published_at_ms != published_at_ms:
+            queue.waiting.add(now_ms - published_at_ms, since)
+            published_at_ms = message.published_at_ms
+            since = 0
+        since += 1
+    queue.waiting.add(now_ms - published_at_ms, since)
+    count = len(run)
+    queue.ready.pop_run(count, body_bytes)
+    if consumer.no_ack:  # settled thereby
+        if like.persistent:
+            queue.persistent_count -= count
+            queue.persistent_bytes -= body_bytes
+    else:
+        queue.unacked_count += count
+        queue.unacked_bytes += body_bytes
+        if like.persistent:
+            queue.unacked_persistent_count += count
+            queue.unacked_persistent_bytes += body_bytes
+    if queue.trail is not None:
+        queue.trail.delivered_run(run, consumer)
+
+
+def ack_run(queue: Queue, messages: list[Message], delivered_at_ms: int) -> None:
+    """`Queue.ack`, for any that were delivered at the same time."""
+    count = len(messages)
+    queue.counters.ack += count
+    queue.counters.active_at_ms = queue.turn.now_ms
+    queue.processing.add(queue.turn.now_ms - delivered_at_ms, count)
+    if queue.trail is not None:
+        queue.trail.acked_run(messages, delivered_at_ms)
+    for message in messages:
+        done_with(queue, message)
