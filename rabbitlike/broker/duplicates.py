@@ -203,6 +203,25 @@ class Duplicates:
         return self._last[1]
 
 
+def remembering(
+    known: Duplicates | None,
+    rules: DuplicateRules | None,
+    owner: str,
+    turn: Turn,
+    journal: Journal | None,
+    durable: bool,
+) -> Duplicates | None:
+    """What an owner that had these goes on with by these rules."""
+    if rules is None:
+        if known is not None:
+            known.forget()
+        return None
+    if known is None:
+        return Duplicates(owner, rules, turn, journal, durable)
+    known.rules = rules
+    return known
+
+
 def seen_by(exchange: Exchange) -> str:
     """Under which name the store keeps what an exchange has seen."""
     return f"exchange {json.dumps([exchange.vhost, exchange.name])}"

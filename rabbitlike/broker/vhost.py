@@ -14,7 +14,7 @@ from rabbitlike.broker import router
 from rabbitlike.broker.bindings import Binding
 from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.delays import Delays
-from rabbitlike.broker.duplicates import Duplicates, read_rules, seen_by
+from rabbitlike.broker.duplicates import read_rules, remembering, seen_by
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.firehose import EXCHANGE as TRACE_EXCHANGE
 from rabbitlike.broker.firehose import Firehose
@@ -155,7 +155,7 @@ class Vhost:
         trail = self._make_trail(queue.name, is_logged)
         if trail is None and queue.trail is None:
             return
-        queue.follow(trail)
+        queue.trail = trail
         if is_logged and self.trail is None:
             self.trail = self._make_trail("", True)
         self.renew_routes()
@@ -256,17 +256,14 @@ class Vhost:
         """Give an exchange what its arguments and policies ask for beyond routing, or take it away."""
         told = exchange_arguments(exchange.arguments, effective_definition(exchange), exchange.kind)
         exchange.schema = read_schema(told)
-        rules = read_rules(told)
-        if rules is None:
-            if exchange.duplicates is not None:
-                exchange.duplicates.forget()
-            exchange.duplicates = None
-        elif exchange.duplicates is not None:
-            exchange.duplicates.rules = rules
-        else:
-            exchange.duplicates = Duplicates(
-                seen_by(exchange), rules, self.broker.turn, self.broker.journal, exchange.durable
-            )
+        exchange.duplicates = remembering(
+            exchange.duplicates,
+            read_rules(told),
+            seen_by(exchange),
+            self.broker.turn,
+            self.broker.journal,
+            exchange.durable,
+        )
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
         """Delete an exchange; a missing one is as good as deleted."""

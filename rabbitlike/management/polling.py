@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from rabbitlike.broker.queues.pollers import pollers_of
 from rabbitlike.management.turns import turn
 
 if TYPE_CHECKING:
@@ -34,12 +35,13 @@ class Poll:
             return False
         told = asyncio.Event()
         timer = self._broker.clock.call_later(left_ms, told.set)
-        self._queue.poll(told.set)
+        pollers = pollers_of(self._queue)
+        pollers.add(told.set)
         try:
             await told.wait()
         finally:
             timer.cancel()
-            has_come = not self._queue.end_poll(told.set)
+            has_come = not pollers.remove(told.set)
         if not has_come or self._queue.deleted:
             return False
         if await request.is_disconnected():

@@ -1,14 +1,17 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.queues.ready cimport Ready
 
 
 @cython.final
 cdef class Limits:
+    cdef object _queue
     cdef Ready _ready
     cdef int64_t _max_length
     cdef int64_t _max_bytes
+    cdef object _overflow
     cdef bint are_set
     cdef bint refuse
 
@@ -16,3 +19,6 @@ cdef class Limits:
     cdef bint have_room(self, int64_t count, int64_t body_bytes) except -1
     @cython.locals(ready=Ready)
     cdef bint are_exceeded(self) except -1
+    cdef bint turn_away(self, Message message) except -1
+    @cython.locals(dropped=Message)
+    cdef object trim(self)

@@ -33,7 +33,7 @@ cdef class Queue(Pumped):
     cdef readonly Expiry expiry
     cdef readonly object lease
     cdef public object loans
-    cdef dict _pollers
+    cdef public object pollers
     cdef Limits _limits
     cdef readonly Consumers consumers
     cdef readonly int64_t served_at_ms
@@ -62,31 +62,30 @@ cdef class Queue(Pumped):
     cdef bint is_simple
     cdef bint _sparing
 
-    @cython.locals(ttl_ms=int64_t)
-    cpdef object apply(self, object settings)
-    cpdef Counters inlet(self, object exchange)
+    @cython.locals(is_plain=bint)
     cpdef bint enqueue(self, Message message) except -1
-    cdef bint _enqueue_limited(self, Message message) except -1
-    cdef bint _is_refused(self, Message message) except -1
+    cdef object _enforce(self, Message message)
     cdef object _deliver_or_expire(self, Message message)
-    @cython.locals(dropped=Message)
-    cdef object _trim(self)
+    @cython.locals(log=Log)
+    cdef object _keep(self, Message message)
+    cpdef Counters inlet(self, object exchange)
     @cython.locals(ready=Ready, consumer=Subscriber, message=Message)
     cpdef object pump(self)
     @cython.locals(message=Message)
     cpdef Message take(self)
     cpdef object ack(self, Message message, int64_t delivered_at_ms)
     cpdef object settle(self, Message message)
-    cdef object _let_go(self, Message message)
     cpdef object reject(self, Message message)
     @cython.locals(due_at_ms=int64_t)
     cpdef object requeue(self, Message message, int cause=*)
     cpdef object put_back(self, Message message)
-    cpdef object wake(self, Subscriber consumer)
+    cdef object _let_go(self, Message message)
     cpdef object retire(self, Message message, object reason)
     cdef object _end(self, Message message, object reason)
-    @cython.locals(log=Log)
-    cdef object _keep(self, Message message)
+    cdef object _forget(self, Message message)
+    cpdef object wake(self, Subscriber consumer)
+    @cython.locals(ttl_ms=int64_t)
+    cpdef object apply(self, object settings)
 
 
 cpdef object done_with(Queue queue, Message message)

@@ -1,21 +1,20 @@
 """A queue: takes messages in, hands them out, and sees each to its end.
 
 A message is in exactly one state: ready (in `ready`), unacked (held by a channel), waiting for its next try (in
-`retries`) or settled (acked, expired, dropped, dead-lettered). `ready` and `unacked` counts change only here. Handing
-out happens in `pump`, at the end of the turn; the few rules that depend on whether a consumer is there at once (TTL 0,
-length limits) pump first and judge then. All of it is synchronous.
+`retries`) or settled (acked, expired, dropped, dead-lettered). What is unacked and what is persistent is counted here,
+and for many at once in runs.py. Handing out happens in `pump`, at the end of the turn; the few rules that depend on
+whether a consumer is there at once (TTL 0, length limits) pump first and judge then. All of it is synchronous.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters, Timing
-from rabbitlike.broker.duplicates import Duplicates
+from rabbitlike.broker.duplicates import Duplicates, remembering
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.pairs import is_exchange_gone, make_pair
 from rabbitlike.broker.ports import Owner, Pumped, Subscriber
-from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
+from rabbitlike.broker.queues.arguments import QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
 from rabbitlike.broker.queues.dead_letter import Reason
@@ -25,6 +24,7 @@ from rabbitlike.broker.queues.lease import Lease
 from rabbitlike.broker.queues.limits import Limits
 from rabbitlike.broker.queues.log import Log, Page
 from rabbitlike.broker.queues.paging import Paging
+from rabbitlike.broker.queues.pollers import Pollers
 from rabbitlike.broker.queues.ready import Ready
 from rabbitlike.broker.queues.waiting import Waiting
 from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
@@ -48,7 +48,6 @@ class Queue(Pumped):
     __slots__ = (
         "_delivery_limit",
         "_limits",
-        "_pollers",
         "_retry",
         "_sparing",
         "arguments",
@@ -76,6 +75,7 @@ class Queue(Pumped):
         "persistent_bytes",
         "persistent_count",
         "policy",
+        "pollers",
         "processing",
         "ready",
         "retries",
@@ -133,7 +133,7 @@ class Queue(Pumped):
         self.consumers = Consumers(settings.single_active_consumer, self.turn)
         self.expiry = Expiry(self, self.ready, self.turn)
         self.lease = Lease(self)
-        self._limits = Limits(self.ready)
+        self._limits = Limits(self, self.ready)
         #: How many were published here that do not conform to its schema.
         self.violations = 0
         #: When a message was handed out last; 0: never.
@@ -149,8 +149,8 @@ class Queue(Pumped):
         self.retries: Waiting | None = None
         #: What was fetched over HTTP and is held there; made when the first one is.
         self.loans: Loans | None = None
-        #: Who is told when there is something that no consumer takes.
-        self._pollers: dict[Callable[[], None], None] | None = None
+        #: Who is told when there is something that no consumer takes; made when the first one waits.
+        self.pollers: Pollers | None = None
         self.next_position = 1
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
@@ -168,129 +168,19 @@ class Queue(Pumped):
         self.apply(settings)
         self.lease.renew()
 
-    def apply(self, settings: QueueSettings) -> None:
-        """Take on settings; those that the hot path reads are kept as plain numbers, -1 for none."""
-        is_shared_otherwise = settings.weights != self.settings.weights or (
-            settings.priority_max_wait_ms != self.settings.priority_max_wait_ms
-        )
-        if is_shared_otherwise:
-            self.ready.shares = read_shares(settings.weights, settings.priority_max_wait_ms, self.turn)
-        self.settings = settings
-        ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
-        self.expiry.change_ttl(ttl_ms)
-        self._limits.apply(settings)
-        self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
-        self._retry = settings.retry
-        self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
-        if self.duplicates is not None or settings.duplicates is not None:
-            self._remember_duplicates(settings)
-        self.is_simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None
-
-    def _remember_duplicates(self, settings: QueueSettings) -> None:
-        if settings.duplicates is None:
-            if self.duplicates is not None:
-                self.duplicates.forget()
-            self.duplicates = None
-        elif self.duplicates is not None:
-            self.duplicates.rules = settings.duplicates
-        else:
-            owner = "" if self.log is None else f"queue {self.log.queue_id}"
-            self.duplicates = Duplicates(
-                owner, settings.duplicates, self.turn, self.vhost.broker.journal, self.durable and bool(owner)
-            )
-
-    def change(self, settings: QueueSettings) -> None:
-        """Take on other settings while in use: limits hold at once, a lease begins anew.
-
-        parity: what waits already keeps the TTL it came with.
-        """
-        is_trace_changed = settings.trace is not self.settings.trace
-        is_judged_otherwise = settings.schema != self.settings.schema or (
-            settings.max_message_size != self.settings.max_message_size
-        )
-        if is_judged_otherwise:
-            self.vhost.renew_routes()  # channels know whether they must look at bodies
-        timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
-        self.apply(settings)
-        if is_trace_changed:
-            self.vhost.retrace_queue(self)
-        self.lease.renew()
-        if self._limits.are_exceeded():
-            self._trim()
-        if (settings.consumer_timeout_ms, settings.ack_timeout_ms) != timeouts:
-            for consumer in self.consumers.all:
-                consumer.retime()
-
-    @property
-    def is_logged(self) -> bool:
-        """Whether the event log is told of its messages."""
-        return self.trail is not None and self.trail.is_logged
-
-    def follow(self, trail: Trail | None) -> None:
-        """From now on this is who is told of its messages."""
-        self.trail = trail
-        self.apply(self.settings)
-
-    @property
-    def message_count(self) -> int:
-        return self.ready.count
-
-    @property
-    def is_idle(self) -> bool:
-        """Has it no message at all, in whatever state?"""
-        return self.ready.count == 0 and self.unacked_count == 0 and self.waiting_count == 0
-
-    @property
-    def waiting_count(self) -> int:
-        """Messages that wait for their next try."""
-        return 0 if self.retries is None else self.retries.count
-
-    @property
-    def last_position(self) -> int:
-        """The position that was given last; whatever comes now has a higher one."""
-        return self.next_position - 1
-
-    @property
-    def consumer_count(self) -> int:
-        return len(self.consumers.all)
-
     # In
-
-    def inlet(self, exchange: "Exchange") -> Counters:
-        """Where to count what comes from an exchange."""
-        if self.incoming is None:
-            self.incoming = {}
-        return self.incoming.get(exchange) or make_pair(
-            self.incoming, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
-        )
 
     def enqueue(self, message: Message) -> bool:
         """Take a message in. False: the queue is full and refuses, and the publisher is to be told so."""
-        if self.is_simple and message.expires_at_ms == 0:
-            message.position = self.next_position
-            self.next_position += 1
-            self.ready.push(message)
-            self.counters.publish += 1
-            if message.persistent:
-                self.persistent_count += 1
-                self.persistent_bytes += len(message.body)
-            if self.log is not None or self.ready.memory_bytes > self.window_bytes:
-                self._keep(message)
-            if self.trail is not None:
-                self.trail.enqueued(message)
-            if not self.touched:
-                self.turn.touch(self)
-            return True
-        return self._enqueue_limited(message)
-
-    def _enqueue_limited(self, message: Message) -> bool:
-        if self.duplicates is not None and self.duplicates.has(message.properties):
-            return True
-        if self._limits.refuse and self._is_refused(message):
-            return False
-        if self.duplicates is not None:
-            self.duplicates.add(message.properties, message.persistent)
-        self.expiry.stamp(message)
+        is_plain = self.is_simple and message.expires_at_ms == 0
+        if not is_plain:
+            if self.duplicates is not None and self.duplicates.has(message.properties):
+                return True
+            if self._limits.turn_away(message):
+                return False
+            if self.duplicates is not None:
+                self.duplicates.add(message.properties, message.persistent)
+            self.expiry.stamp(message)
         message.position = self.next_position
         self.next_position += 1
         self.ready.push(message)
@@ -302,7 +192,14 @@ class Queue(Pumped):
             self._keep(message)
         if self.trail is not None:
             self.trail.enqueued(message)
-        self.turn.touch(self)
+        if not self.touched:
+            self.turn.touch(self)
+        if not is_plain:
+            self._enforce(message)
+        return True
+
+    def _enforce(self, message: Message) -> None:
+        """A message was taken in: does it, or another that must make room for it, come to its end at once?"""
         if message.expires_at_ms != 0:
             if message.expires_at_ms <= self.turn.now_ms:
                 self._deliver_or_expire(message)
@@ -310,24 +207,16 @@ class Queue(Pumped):
                 self.expiry.remember(message)
         if self._limits.are_exceeded():
             self.pump()
-            self._trim()
-        return True
+            self._limits.trim()
 
-    def _refuse(self, message: Message) -> None:
-        if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
-            bury(self, message, Reason.MAXLEN)
-        elif self.trail is not None:
-            self.trail.refused(message)
-
-    def _is_refused(self, message: Message) -> bool:
-        """Is there no room for it?"""
-        if not self._limits.have_room(1, len(message.body)):
-            # Somebody may take what is ready before this one, and make room.
-            self.pump()
-            if not self._limits.have_room(1, len(message.body)):
-                self._refuse(message)
-                return True
-        return False
+    def _deliver_or_expire(self, message: Message) -> None:
+        """parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone."""
+        self._sparing = True
+        self.pump()
+        self._sparing = False
+        if message.state == READY:
+            self.ready.remove(message)
+            self.retire(message, Reason.EXPIRED)
 
     def _keep(self, message: Message) -> None:
         """Give the message to the store if it is to outlive us, or if there is no room for it in memory."""
@@ -340,26 +229,17 @@ class Queue(Pumped):
         if self.ready.memory_bytes > self.window_bytes and (log is None or log.spill_from == 0):
             self.log = self.paging.spill(log, self.next_position)
 
-    def _deliver_or_expire(self, message: Message) -> None:
-        """parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone."""
-        self._sparing = True
-        self.pump()
-        self._sparing = False
-        if message.state == READY:
-            self.ready.remove(message)
-            self.retire(message, Reason.EXPIRED)
-
-    def _trim(self) -> None:
-        """parity: what is over the limit goes from the head, whatever its priority."""
-        while self._limits.are_exceeded():
-            dropped = self.ready.pop()
-            if dropped is None:
-                return
-            self.retire(dropped, Reason.MAXLEN)
-
     def has_room(self, count: int, body_bytes: int) -> bool:
         """Would it take this many more messages, all at once?"""
         return not self._limits.refuse or self._limits.have_room(count, body_bytes)
+
+    def inlet(self, exchange: "Exchange") -> Counters:
+        """Where to count what comes from an exchange."""
+        if self.incoming is None:
+            self.incoming = {}
+        return self.incoming.get(exchange) or make_pair(
+            self.incoming, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
+        )
 
     # Out
 
@@ -372,8 +252,8 @@ class Queue(Pumped):
         while ready.count:
             consumer = self.consumers.take()
             if consumer is None:
-                if self._pollers is not None:
-                    self._tell_pollers(ready.count)
+                if self.pollers is not None:
+                    self.pollers.tell(ready.count)
                 return
             message = self.take()
             if message is None:
@@ -425,38 +305,7 @@ class Queue(Pumped):
         self.counters.active_at_ms = self.turn.now_ms
         return self.take()
 
-    def poll(self, tell: Callable[[], None]) -> None:
-        """Have ``tell`` called once, when a message is ready that no consumer takes, or the queue is deleted: come and
-        fetch it then."""
-        if self._pollers is None:
-            self._pollers = {}
-        self._pollers[tell] = None
-
-    def end_poll(self, tell: Callable[[], None]) -> bool:
-        """Whether it had not been called yet; it will not be any more."""
-        if self._pollers is None or tell not in self._pollers:
-            return False
-        del self._pollers[tell]
-        return True
-
-    def _tell_pollers(self, count: int) -> None:
-        """So many messages, so many are told, those that wait longest first."""
-        pollers = self._pollers or {}
-        for tell in list(pollers)[:count]:
-            del pollers[tell]
-            tell()
-        if not pollers:
-            self._pollers = None
-
-    def pause(self) -> None:
-        """Hand nothing out until `resume`, neither to consumers nor to those who fetch."""
-        self.is_paused = True
-
-    def resume(self) -> None:
-        self.is_paused = False
-        self.turn.touch(self)
-
-    # An end for each
+    # Settled, or back
 
     def ack(self, message: Message, delivered_at_ms: int) -> None:
         """The consumer is done with a message that it has held since then."""
@@ -473,16 +322,6 @@ class Queue(Pumped):
     def settle(self, message: Message) -> None:
         """A message was handed out to somebody who need not ack it."""
         done_with(self, message)
-
-    def _let_go(self, message: Message) -> None:
-        """It is not unacked any more."""
-        if self.ready.has_levels:
-            self.ready.let_go(message)
-        self.unacked_count -= 1
-        self.unacked_bytes -= len(message.body)
-        if message.persistent:
-            self.unacked_persistent_count -= 1
-            self.unacked_persistent_bytes -= len(message.body)
 
     def reject(self, message: Message) -> None:
         """The consumer wants it neither done nor back: it is dead."""
@@ -530,14 +369,42 @@ class Queue(Pumped):
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             self.expiry.remember(message)
-        if self._limits.are_exceeded():
-            self._trim()
+        self._limits.trim()
 
     def hold_back(self) -> Waiting:
         """Where messages wait for their next try."""
         if self.retries is None:
             self.retries = Waiting(self)
         return self.retries
+
+    def _let_go(self, message: Message) -> None:
+        """It is not unacked any more."""
+        if self.ready.has_levels:
+            self.ready.let_go(message)
+        self.unacked_count -= 1
+        self.unacked_bytes -= len(message.body)
+        if message.persistent:
+            self.unacked_persistent_count -= 1
+            self.unacked_persistent_bytes -= len(message.body)
+
+    # Ends of those that nobody holds
+
+    def retire(self, message: Message, reason: Reason) -> None:
+        """A ready message, out of the line already, comes to its end without having been delivered."""
+        message.state = GONE
+        if self.retries is not None:
+            self.retries.gone(message)
+        self._end(message, reason)
+
+    def drop(self, message: Message, page: Page | None = None) -> None:
+        """Take one ready message out for good, undelivered and not as a dead letter: from memory, or from a page."""
+        if page is None:
+            self.ready.remove(message)
+        else:
+            self.ready.shrink_page(page, 1, len(message.body))
+        if self.retries is not None:
+            self.retries.gone(message)
+        self._forget(message)
 
     def purge(self) -> int:
         """Drop all that is ready or waits for its next try; how many that were."""
@@ -552,39 +419,19 @@ class Queue(Pumped):
         self.paging.forget()
         return count
 
-    def drop(self, message: Message, page: Page | None = None) -> None:
-        """Take one ready message out for good, undelivered and not as a dead letter: from memory, or from a page."""
-        if page is None:
-            self.ready.remove(message)
-        else:
-            self.ready.shrink_page(page, 1, len(message.body))
-        if self.retries is not None:
-            self.retries.gone(message)
+    def _end(self, message: Message, reason: Reason) -> None:
+        """The queue is done with a message: the store may forget it, and a dead letter may go out, in the same
+        commit."""
+        self._forget(message)
+        bury(self, message, reason)
+
+    def _forget(self, message: Message) -> None:
+        """It is not this queue's any more."""
         if message.persistent:
             self.persistent_count -= 1
             self.persistent_bytes -= len(message.body)
         if message.logged == LOGGED and self.log is not None:
             self.log.settle(message)
-
-    def delete(self) -> None:
-        """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
-        self.deleted = True
-        if self.duplicates is not None:
-            self.duplicates.forget()
-        if self.log is not None:
-            self.log.delete()
-        if self.retries is not None:
-            self.retries.stop()
-        if self.loans is not None:
-            self.loans.stop()
-        if self._pollers is not None:
-            self._tell_pollers(len(self._pollers))
-        self.expiry.stop()
-        self.lease.stop()
-        for consumer in list(self.consumers.all):
-            self.consumers.remove(consumer)
-            consumer.cancel()
-        self.purge()
 
     # Consumers
 
@@ -615,30 +462,116 @@ class Queue(Pumped):
         if self.consumers.unpark(consumer):
             self.turn.touch(self)
 
-    # Ends of those that nobody holds
+    # Settings
 
-    def retire(self, message: Message, reason: Reason) -> None:
-        """A ready message, out of the line already, comes to its end without having been delivered."""
-        message.state = GONE
-        if self.retries is not None:
-            self.retries.gone(message)
-        self._end(message, reason)
+    def apply(self, settings: QueueSettings) -> None:
+        """Take on settings; those that the hot path reads are kept as plain numbers, -1 for none."""
+        is_shared_otherwise = settings.weights != self.settings.weights or (
+            settings.priority_max_wait_ms != self.settings.priority_max_wait_ms
+        )
+        if is_shared_otherwise:
+            self.ready.shares = read_shares(settings.weights, settings.priority_max_wait_ms, self.turn)
+        self.settings = settings
+        ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
+        self.expiry.change_ttl(ttl_ms)
+        self._limits.apply(settings)
+        self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
+        self._retry = settings.retry
+        self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
+        if self.duplicates is not None or settings.duplicates is not None:
+            owner = "" if self.log is None else f"queue {self.log.queue_id}"
+            is_stored = self.durable and bool(owner)
+            self.duplicates = remembering(
+                self.duplicates, settings.duplicates, owner, self.turn, self.vhost.broker.journal, is_stored
+            )
+        self.is_simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None
 
-    def _end(self, message: Message, reason: Reason) -> None:
-        """The queue is done with a message: the store may forget it, and a dead letter may go out, in the same
-        commit."""
-        if message.persistent:
-            self.persistent_count -= 1
-            self.persistent_bytes -= len(message.body)
-        if message.logged == LOGGED and self.log is not None:
-            self.log.settle(message)
-        bury(self, message, reason)
+    def change(self, settings: QueueSettings) -> None:
+        """Take on other settings while in use: limits hold at once, a lease begins anew.
+
+        parity: what waits already keeps the TTL it came with.
+        """
+        is_trace_changed = settings.trace is not self.settings.trace
+        is_judged_otherwise = settings.schema != self.settings.schema or (
+            settings.max_message_size != self.settings.max_message_size
+        )
+        if is_judged_otherwise:
+            self.vhost.renew_routes()  # channels know whether they must look at bodies
+        timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
+        self.apply(settings)
+        if is_trace_changed:
+            self.vhost.retrace_queue(self)
+        self.lease.renew()
+        self._limits.trim()
+        if (settings.consumer_timeout_ms, settings.ack_timeout_ms) != timeouts:
+            for consumer in self.consumers.all:
+                consumer.retime()
+
+    # The queue itself
+
+    def pause(self) -> None:
+        """Hand nothing out until `resume`, neither to consumers nor to those who fetch."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.turn.touch(self)
 
     def start_at(self, next_position: int) -> None:
         """Recovery: positions go on behind those of the last run, of which only persistent messages are left."""
         self.next_position = next_position
         self.persistent_count = self.ready.count + self.waiting_count
         self.persistent_bytes = self.ready.body_bytes + (0 if self.retries is None else self.retries.body_bytes)
+
+    def delete(self) -> None:
+        """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
+        self.deleted = True
+        if self.duplicates is not None:
+            self.duplicates.forget()
+        if self.log is not None:
+            self.log.delete()
+        if self.retries is not None:
+            self.retries.stop()
+        if self.loans is not None:
+            self.loans.stop()
+        if self.pollers is not None:
+            self.pollers.tell_all()
+        self.expiry.stop()
+        self.lease.stop()
+        for consumer in list(self.consumers.all):
+            self.consumers.remove(consumer)
+            consumer.cancel()
+        self.purge()
+
+    # What it has
+
+    @property
+    def message_count(self) -> int:
+        return self.ready.count
+
+    @property
+    def waiting_count(self) -> int:
+        """Messages that wait for their next try."""
+        return 0 if self.retries is None else self.retries.count
+
+    @property
+    def is_idle(self) -> bool:
+        """Has it no message at all, in whatever state?"""
+        return self.ready.count == 0 and self.unacked_count == 0 and self.waiting_count == 0
+
+    @property
+    def last_position(self) -> int:
+        """The position that was given last; whatever comes now has a higher one."""
+        return self.next_position - 1
+
+    @property
+    def consumer_count(self) -> int:
+        return len(self.consumers.all)
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the event log is told of its messages."""
+        return self.trail is not None and self.trail.is_logged
 
 
 def done_with(queue: Queue, message: Message) -> None:
