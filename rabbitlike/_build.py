@@ -69,6 +69,7 @@ HOT = (
     "rabbitlike.session.consumer",
     "rabbitlike.session.publisher",
     "rabbitlike.session.channel",
+    "rabbitlike.session.flow",
     "rabbitlike.session.connection",
 )
 

@@ -2,18 +2,16 @@
 
 `receive` is the only door in and the only place where an AmqpError is caught: `fail` turns it into channel.close or
 connection.close, as its code says. A closing channel discards everything until close-ok; a connection whose framing is
-lost hears nothing more. Whatever the end, `release` gives back what the client held, once.
+lost hears nothing more. Whatever the end, `release` gives back what the client held, once. How answers go out is in
+`flow`, of which a connection is one; what each method does in `handlers`, the handshake's among them.
 """
 
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from pamqp import base, commands
+from pamqp import commands
 
-from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.permissions import Access, Resource
-from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 from rabbitlike.protocol import methods, octets
 from rabbitlike.protocol.constants import BODY_FRAME, DISCARD, HEADER_FRAME, HEARTBEAT_FRAME, METHOD_FRAME
@@ -26,15 +24,13 @@ from rabbitlike.protocol.errors import (
     internal_error,
     unexpected_frame,
 )
-from rabbitlike.protocol.frames import FrameReader
 from rabbitlike.protocol.handshake import FRAME_MAX_BEFORE_TUNE, PROTOCOL_HEADER, State
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session import views
 from rabbitlike.session.channel import Channel
+from rabbitlike.session.flow import Flow
 from rabbitlike.session.handlers import CHANNEL_HANDLERS, CONNECTION_HANDLERS, greet, refuse
 from rabbitlike.session.handlers.channel import check_channel_number
-from rabbitlike.session.outlet import Outlet
-from rabbitlike.session.publisher import Publisher
 from rabbitlike.session.wire import Peer, Wire
 
 if TYPE_CHECKING:
@@ -44,12 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-#: Deliveries to one client stop at this many octets until they have been handed to its socket. More than one read
-#: brings in: what was published in one read to one consumer goes out in one write, not in one and a crumb.
-FLUSH_SIZE = 512 * 1024
-#: A client that asks on and on but reads no answers is not read either, once this much waits for it.
-UNREAD_ANSWERS = 4 * 1024 * 1024
 #: parity: how long a client whose framing is lost keeps its socket, to read why.
 LINGER_MS = 3000
 CLOSE_OK_TIMEOUT_MS = 30_000
@@ -73,22 +63,14 @@ EXPECTED = {
 }
 
 
-class Connection(FrameReader):
+class Connection(Flow):
     """One client."""
 
     __slots__ = (
-        "_answering",
         "_close_timer",
-        "_hold_until",
-        "_holds",
         "_is_deaf",
-        "_is_hanging_up",
-        "_is_left_to_client",
-        "_is_paused",
         "_is_released",
-        "_unread",
         "_used_numbers",
-        "broker",
         "capabilities",
         "channel_max",
         "client_properties",
@@ -96,43 +78,29 @@ class Connection(FrameReader):
         "frame_max",
         "heartbeat",
         "is_blocked",
-        "journal",
         "leftover",
         "mechanism",
         "name",
-        "outlet",
         "peer",
         "recv_cnt",
         "recv_oct",
-        "send_cnt",
-        "send_oct",
         "settings",
         "state",
-        "turn",
         "user",
-        "vhost",
-        "wire",
     )
 
     def __init__(self, broker: "Broker", wire: Wire, peer: Peer) -> None:
-        super().__init__()
-        self.broker = broker
-        self.turn: Turn = broker.turn
+        super().__init__(broker, wire)
         self.settings = broker.settings
-        self.journal: Journal | None = broker.journal
-        self.wire = wire
         self.peer = peer
         self.name = str(peer)
         self.connected_at_ms = self.turn.now_ms
-        self.outlet = Outlet(self, self.turn, min(FLUSH_SIZE, broker.settings.out_buffer_limit))
         #: Octets of a frame that has not arrived whole; they come first in the next read.
         self.leftover = b""
         self.state = AWAIT_HEADER
-        # Octets and reads, octets and writes
+        # Octets and reads
         self.recv_oct = 0
         self.recv_cnt = 0
-        self.send_oct = 0
-        self.send_cnt = 0
         # Negotiated
         self.frame_max = FRAME_MAX_BEFORE_TUNE
         self.payload_max = FRAME_MAX_BEFORE_TUNE
@@ -140,26 +108,16 @@ class Connection(FrameReader):
         self.heartbeat = 0
         self.mechanism = ""
         self.user: User | None = None
-        self.vhost: Vhost | None = None
         self.client_properties = Table()
         self.capabilities: dict[str, bool] = {}
-        # Flow
         #: An alarm stopped this client's publishing.
         self.is_blocked = False
-        self._is_paused = False
-        self._unread = 0
-        self._holds: set[str] = set()
-        # The end
+        #: Channel numbers that were open once and are not now.
+        self._used_numbers: set[int] = set()
+        #: Whatever still comes is not listened to.
         self._is_deaf = False
         self._is_released = False
         self._close_timer: Timer | None = None
-        self._answering: list[Publisher] = []
-        #: Channel numbers that were open once and are not now.
-        self._used_numbers: set[int] = set()
-        #: Answers stay here until this commit is done; 0: they go at once.
-        self._hold_until = 0
-        self._is_hanging_up = False
-        self._is_left_to_client = False
         broker.connections.add(self)
 
     @property
@@ -203,6 +161,11 @@ class Connection(FrameReader):
                 self.fail(internal_error("an unexpected error, for details see the broker log"))
         self.leftover = b"" if self._is_deaf or self.at == end else bytes(data[self.at : end])
 
+    def handle_leftover(self) -> None:
+        if self.leftover and not self._is_deaf:
+            data = bytearray(self.leftover)
+            self._handle(data, len(data))
+
     def _take_header(self, data: bytearray, end: int) -> bool:
         """The protocol header, before anything else. False: wait for more, or for nothing any more."""
         header = bytes(data[: min(end, len(PROTOCOL_HEADER))])
@@ -229,10 +192,7 @@ class Connection(FrameReader):
         if self.journal is not None and self.journal.recorded != recorded:
             # Something durable was declared or deleted: the client hears so when it is.
             self.hold_answers()
-        if self.outlet.size > UNREAD_ANSWERS:
-            # A few octets can ask for megabytes: no more of them before these are on their way.
-            self.is_stalled = True
-            self.hold("unread")
+        self.stall_if_unread()
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
         if self.state is CLOSED:
@@ -290,143 +250,7 @@ class Connection(FrameReader):
     def _note_method(self, payload: bytes) -> None:
         self.method_index = octets.get_u32(payload, 0) if len(payload) >= 4 else 0
 
-    # Out
-
-    def send(self, method: base.Frame) -> None:
-        """A method on channel 0."""
-        self.put(methods.encode(method, 0))
-
-    def put(self, frame: bytes) -> None:
-        """A frame that was made before."""
-        self.outlet.put(frame)
-        self.outlet.mark()
-
-    def send_heartbeat(self) -> None:
-        self._write(HEARTBEAT)
-
-    def _write(self, data: bytes) -> None:
-        self.send_oct += len(data)
-        self.send_cnt += 1
-        if self.vhost is not None:
-            self.vhost.send_oct += len(data)
-        self.wire.write(data)
-
-    def answer_later(self, channel: Publisher) -> None:
-        """This channel has confirms to write at the next flush."""
-        self._answering.append(channel)
-        self.outlet.mark()
-
-    def flush(self) -> None:
-        """Hand everything to the socket. Called by the turn, once, after all queues were pumped."""
-        if self._is_holding():
-            return
-        outlet = self.outlet
-        outlet.flushed()
-        if self._answering:
-            answering = self._answering
-            self._answering = []
-            for channel in answering:
-                channel.write_answers()
-        if outlet.size:
-            data = outlet.take()
-            self._write(data)
-            if self._is_paused:
-                self._unread += len(data)
-                if self._unread > UNREAD_ANSWERS:
-                    self.hold("unread")
-        if not self._is_paused:
-            if self.is_stalled:
-                self.turn.later(self._go_on)
-            if not outlet.open:
-                self._reopen()
-
-    def _go_on(self) -> None:
-        """Answers have been taken: handle what was left unread, and read on."""
-        self.is_stalled = False
-        self._unread = 0
-        if self.leftover and not self._is_deaf:
-            data = bytearray(self.leftover)
-            self._handle(data, len(data))
-        if not self.is_stalled:
-            self.let_go("unread")
-
-    def hold_answers(self) -> None:
-        """What was answered just now, and what follows it, goes out when the present commit is done."""
-        if self.journal is not None:
-            self._hold_until = self.journal.number
-            self.journal.ask()
-            self.await_commit()
-
-    def await_commit(self) -> None:
-        self.broker.waiting[self] = None
-
-    def _is_holding(self) -> bool:
-        return self.journal is not None and self._hold_until > self.journal.committed
-
-    def committed(self, number: int) -> bool:
-        is_done = True
-        for channel in self.open_channels():
-            is_done = channel.committed(number) and is_done
-        if 0 < self._hold_until <= number:
-            self._hold_until = 0
-            # Held back, it stayed marked: nobody but us flushes it now.
-            self.turn.mark(self)
-        if self._is_hanging_up and not self._is_holding():
-            self.turn.later(self._hang_up)
-        return is_done and self._hold_until == 0
-
-    def commit_failed(self) -> None:
-        for channel in self.open_channels():
-            channel.commit_failed()
-
-    def pause_delivery(self) -> None:
-        """The socket does not take more."""
-        self._is_paused = True
-        self.outlet.open = False
-
-    def resume_delivery(self) -> None:
-        self.turn.begin()
-        self._is_paused = False
-        self._go_on()
-        self._reopen()
-        self.turn.finish()
-
-    def _reopen(self) -> None:
-        self.outlet.open = True
-        for channel in self.open_channels():
-            channel.wake_consumers()
-
-    # Views
-
-    def details(self) -> dict[str, object]:
-        return views.connection_details(self)
-
-    def view(self) -> dict[str, object]:
-        return views.connection(self)
-
-    @property
-    def send_pend(self) -> int:
-        """Octets that wait to be sent; roughly, once the socket does not take more."""
-        return self.outlet.size + (self._unread if self._is_paused else 0)
-
-    # Flow
-
-    @property
-    def is_held(self) -> bool:
-        """Is it not being read?"""
-        return bool(self._holds)
-
-    def hold(self, reason: str) -> None:
-        """Stop reading for a reason; reading goes on when no reason is left."""
-        if not self._holds:
-            self.wire.pause_reading()
-        self._holds.add(reason)
-
-    def let_go(self, reason: str) -> None:
-        if reason in self._holds:
-            self._holds.remove(reason)
-            if not self._holds:
-                self.wire.resume_reading()
+    # Alarms
 
     def block(self) -> None:
         """parity: an alarm blocks a client when it publishes, not before; it hears so once."""
@@ -469,11 +293,6 @@ class Connection(FrameReader):
         assert self.user is not None
         self.vhost = vhost
         self.broker.usage.connected(self.user.name, vhost.name)
-
-    def open_channels(self) -> Iterator[Channel]:
-        for channel in list(self.channels.values()):
-            assert isinstance(channel, Channel)
-            yield channel
 
     def open_channel(self, number: int) -> None:
         check_channel_number(self, number)
@@ -543,9 +362,7 @@ class Connection(FrameReader):
         elif 0 < self.heartbeat * 1000 < patience_ms:
             patience_ms = self.heartbeat * 1000
         self._close_timer = self.turn.at(patience_ms, self._give_up)
-        # Whatever held it back, it must be able to answer.
-        for reason in tuple(self._holds):
-            self.let_go(reason)
+        self.let_all_go()  # it must be able to answer
 
     def shutdown(self, code: int, text: str) -> None:
         """The broker, or an operator, ends this connection."""
@@ -560,18 +377,7 @@ class Connection(FrameReader):
         self.state = CLOSED
         self._is_deaf = True
         self._is_left_to_client = by_client
-        self.turn.later(self._hang_up)
-
-    def _hang_up(self) -> None:
-        if self._is_holding():
-            self._is_hanging_up = True
-            return
-        self._is_hanging_up = False
-        self.flush()
-        if self._is_left_to_client:
-            self.wire.leave()
-        else:
-            self.wire.close()
+        self.turn.later(self.hang_up)
 
     def _give_up(self) -> None:
         if self.state is not CLOSED:
@@ -606,3 +412,11 @@ class Connection(FrameReader):
             self.broker.churn.connections_closed += 1
         if self._hold_until == 0:
             self.broker.waiting.pop(self, None)
+
+    # Views
+
+    def details(self) -> dict[str, object]:
+        return views.connection_details(self)
+
+    def view(self) -> dict[str, object]:
+        return views.connection(self)
