@@ -21,10 +21,11 @@ from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.parameters import Parameter, Parameters
 from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
-from rabbitlike.broker.queues.arguments import QueueSettings, queue_type_named
+from rabbitlike.broker.queues.arguments import queue_type_named
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.queues.settings import QueueSettings
 from rabbitlike.broker.terms import Json
 from rabbitlike.broker.topology import Topology, delays_of, restore
 from rabbitlike.broker.turn import Turn

@@ -24,7 +24,7 @@ from rabbitlike.broker.policy_keys import (
     merge,
     refusal,
 )
-from rabbitlike.broker.queues.arguments import QueueSettings, QueueType, bounded, read_settings
+from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded, read_settings
 from rabbitlike.broker.terms import Json, term
 
 if TYPE_CHECKING:

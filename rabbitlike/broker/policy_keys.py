@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 from rabbitlike.broker.queues import weights
-from rabbitlike.broker.queues.arguments import EXCHANGES_TOO, QueueSettings, levels_of, read_settings
+from rabbitlike.broker.queues.arguments import EXCHANGES_TOO
+from rabbitlike.broker.queues.settings import QueueSettings, levels_of, read_settings
 from rabbitlike.broker.schemas import text_of
 from rabbitlike.broker.terms import Json, pairs, term
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.queues.arguments import QueueType
+    from rabbitlike.broker.queues.settings import QueueType
 
 #: Under these names policies are records, and parameters in definitions.
 PolicyKind = Literal["policy", "operator_policy"]

@@ -23,9 +23,6 @@ from rabbitlike.broker.message import Message, routing_key_of
 from rabbitlike.broker.policies import Policies, effective_definition
 from rabbitlike.broker.policy_keys import exchange_arguments
 from rabbitlike.broker.queues.arguments import (
-    QueueSettings,
-    QueueType,
-    bounded,
     check_equivalent,
     check_exchange,
     check_server_named,
@@ -35,6 +32,7 @@ from rabbitlike.broker.queues.arguments import (
 from rabbitlike.broker.queues.dead_letter import original_keys
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded
 from rabbitlike.broker.schemas import read_schema
 from rabbitlike.broker.trail import Trail
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked

@@ -6,10 +6,10 @@ It is refused, or those before it make room, as x-overflow says. parity: what is
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.queues.arguments import Overflow, QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.ready import Ready
+from rabbitlike.broker.queues.settings import Overflow, QueueSettings
 
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue

@@ -14,7 +14,6 @@ from rabbitlike.broker.duplicates import Duplicates, remembering
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.pairs import is_exchange_gone, make_pair
 from rabbitlike.broker.ports import Owner, Pumped, Subscriber
-from rabbitlike.broker.queues.arguments import QueueSettings
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
 from rabbitlike.broker.queues.dead_letter import Reason
@@ -26,6 +25,7 @@ from rabbitlike.broker.queues.log import Log, Page
 from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.pollers import Pollers
 from rabbitlike.broker.queues.ready import Ready
+from rabbitlike.broker.queues.settings import QueueSettings
 from rabbitlike.broker.queues.waiting import Waiting
 from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
 from rabbitlike.broker.trail import Trail

@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from rabbitlike.broker.queues.arguments import (
-    TEN_YEARS_MS,
-    Overflow,
-    QueueSettings,
     check_equivalent,
     check_server_named,
     consumer_priority,
@@ -15,6 +12,7 @@ from rabbitlike.broker.queues.arguments import (
     parse,
     queue_type_of,
 )
+from rabbitlike.broker.queues.settings import TEN_YEARS_MS, Overflow, QueueSettings
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.tables import Table, Value
 

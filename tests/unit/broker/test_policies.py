@@ -4,7 +4,7 @@ import pytest
 
 from rabbitlike.broker.policies import Policy, effective_definition, make_policy
 from rabbitlike.broker.policy_keys import KEYS, OPERATOR_POLICY, POLICY, PolicyKind, join, merge, refusal
-from rabbitlike.broker.queues.arguments import TEN_YEARS_MS, Overflow, QueueType
+from rabbitlike.broker.queues.settings import TEN_YEARS_MS, Overflow, QueueType
 from rabbitlike.broker.terms import Json
 from rabbitlike.broker.vhost import Vhost
 from rabbitlike.protocol.tables import Table
