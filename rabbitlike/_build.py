@@ -67,6 +67,7 @@ HOT = (
     "rabbitlike.session.unacked",
     "rabbitlike.session.confirms",
     "rabbitlike.session.consumer",
+    "rabbitlike.session.target",
     "rabbitlike.session.publisher",
     "rabbitlike.session.channel",
     "rabbitlike.session.flow",

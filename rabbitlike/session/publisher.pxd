@@ -15,27 +15,11 @@ from rabbitlike.protocol.content cimport Content
 from rabbitlike.protocol.properties cimport Properties
 from rabbitlike.session.confirms cimport Confirms
 from rabbitlike.session.outlet cimport Outlet
+from rabbitlike.session.target cimport Target, find_target
 
 cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT
 cdef int64_t LATEST_MS
 cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
-
-
-@cython.final
-cdef class Target:
-    cdef public Counters counters
-    cdef public Counters pair
-    cdef public list inlets
-    cdef public object exchange
-    cdef public str routing_key
-    cdef public int64_t generation
-    cdef public bint is_plain
-    cdef public bint is_reply
-    cdef public bint is_stored
-    cdef public bint is_topic_checked
-    cdef public list queues
-    cdef public object reply
-    cdef public Trail trail
 
 
 cdef class Publisher(Content):

@@ -13,14 +13,12 @@ from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters, Sizes
 from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay, read_due
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.message import Message, exchange_of, make_message, routing_key_of
+from rabbitlike.broker.message import Message, make_message
 from rabbitlike.broker.pairs import is_exchange_gone, make_pair
 from rabbitlike.broker.ports import ClientName
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
-from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.queues.runs import admits_run, enqueue_run
-from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
@@ -30,10 +28,10 @@ from rabbitlike.protocol.properties import Properties
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
+from rabbitlike.session.target import Target, find_target, is_stored
 from rabbitlike.session.transaction import Transaction
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.broker import Requester
     from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.session.connection import Connection
@@ -47,51 +45,6 @@ TARGETS_KEPT = 4096
 
 NO_ROUTE = 312
 NO_ROUTE_TEXT = b"\x08NO_ROUTE"
-
-
-class Target:
-    """Where publishes to one exchange and routing key go: found, with all checks, once per generation."""
-
-    __slots__ = (
-        "counters",
-        "exchange",
-        "generation",
-        "inlets",
-        "is_plain",
-        "is_reply",
-        "is_stored",
-        "is_topic_checked",
-        "pair",
-        "queues",
-        "reply",
-        "routing_key",
-        "trail",
-    )
-
-    def __init__(self, exchange: "Exchange", pair: Counters, routing_key: str, generation: int) -> None:
-        self.exchange = exchange
-        self.counters = exchange.counters
-        #: What the channel and the exchange count together, and what that and each queue do.
-        self.pair = pair
-        self.inlets: list[Counters] = []
-        self.routing_key = routing_key
-        self.generation = generation
-        #: The queues are the same for every message, whatever its properties.
-        self.is_plain = True
-        self.queues: list[Queue] = []
-        #: Persistent messages are stored by at least one of them.
-        self.is_stored = False
-        #: A direct reply, and the requester that it goes to if there still is one.
-        self.is_reply = False
-        #: The user's permission for this exchange depends on the routing key.
-        self.is_topic_checked = False
-        self.reply: Requester | None = None
-        #: Who is told of publishes.
-        self.trail: Trail | None = None
-
-
-def is_stored(queues: list[Queue]) -> bool:
-    return any(queue.durable for queue in queues)
 
 
 class Publisher(Content):
@@ -303,34 +256,15 @@ class Publisher(Content):
         self._published(True, number, 1)
 
     def _find_target(self) -> Target:
-        """Look up exchange and queues for the address at hand, with every check that depends on it alone."""
+        """The target of the address at hand, which is not known, or no longer holds."""
         self._target = None
-        exchange_name = exchange_of(self.address)
-        routing_key = routing_key_of(self.address)
         if self.bits & IMMEDIATE:
             raise not_implemented("immediate=true")
-        self.connection.permit("write", "exchange", exchange_name)
-        exchange = self.vhost.publish_target(exchange_name)
-        target = Target(exchange, self.pair_to(exchange), routing_key, self.turn.generation)
-        if exchange_name == "" and routing_key.startswith(DIRECT_REPLY + "."):
-            target.is_plain = False
-            target.is_reply = True
-            target.reply = self.connection.broker.replies.get(routing_key)
-            return target
-        if exchange.kind == "topic" and self.connection.has_topic_permission(exchange_name):
-            target.is_plain = False
-            target.is_topic_checked = True
-        elif cacheable(exchange, self.vhost.exchanges):
-            target.queues = self.vhost.route(exchange, (routing_key,), self.properties)
-            target.is_stored = is_stored(target.queues)
-            target.inlets = [queue.inlet(exchange) for queue in target.queues]
-            # The firehose sees all there is to see of a publish, which only the careful way does.
-            target.is_plain = (
-                self.vhost.firehose is None and exchange.duplicates is None and not is_judged(exchange, target.queues)
-            )
-            target.trail = self.vhost.trail_of(target.queues)
-        else:
-            target.is_plain = False
+        target = find_target(self.connection, self.vhost, self.address, self.properties)
+        target.pair = self.pair_to(target.exchange)
+        target.generation = self.turn.generation
+        if target.is_reply:
+            return target  # the requester may go at any time
         if len(self._targets) >= TARGETS_KEPT:
             self._targets.clear()
         self._targets[self.address] = target
