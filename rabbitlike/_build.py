@@ -60,6 +60,7 @@ HOT = (
     "rabbitlike.broker.queues.runs",
     "rabbitlike.broker.publication",
     "rabbitlike.broker.delay_times",
+    "rabbitlike.broker.delay_line",
     "rabbitlike.broker.delay_log",
     "rabbitlike.broker.delay_ways",
     "rabbitlike.broker.delays",

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.delay_line cimport Line
 from rabbitlike.broker.delay_log cimport Bucket, DelayBatch, DelayLog
 from rabbitlike.broker.delay_ways cimport Source, Way, Ways
 from rabbitlike.broker.message cimport Message, make_message
@@ -23,9 +24,7 @@ cdef class Delays:
     cdef readonly int64_t delivered
     cdef readonly int64_t cancelled
     cdef readonly int64_t dropped
-    cdef readonly dict _line
-    cdef list _times
-    cdef set _mixed
+    cdef readonly Line line
     cdef dict _near
     cdef readonly dict transient
     cdef readonly dict buckets
@@ -44,9 +43,6 @@ cdef class Delays:
     @cython.locals(bucket=Bucket, key=int64_t)
     cdef object _store(self, DelayLog stored, int64_t source, Message message, int64_t now_ms)
     cdef Bucket _bucket_for(self, object source, Message message, int64_t now_ms)
-    @cython.locals(due_ms=int64_t, others=list, last=Message)
-    cdef object _put(self, Message message)
-    cdef object _forget_time(self)
     cdef object _end(self, Message message, Source source)
     @cython.locals(message=Message, messages=list, kept=list)
     cpdef list read(self, DelayBatch batch)
@@ -55,11 +51,9 @@ cdef class Delays:
     @cython.locals(message=Message, bucket=Bucket, messages=list)
     cdef object _line_up(self, DelayLog stored, DelayBatch batch)
     @cython.locals(
-        due=list, message=Message, due_ms=int64_t, barrier_ms=int64_t, barrier_position=int64_t, stride=Py_ssize_t
+        due=list, message=Message, first_ms=int64_t, barrier_ms=int64_t, barrier_position=int64_t, stride=Py_ssize_t
     )
     cdef object _release(self, int64_t now_ms)
-    @cython.locals(messages=list, message=Message, taken=Py_ssize_t)
-    cdef object _take(self, list due, int64_t due_ms, Py_ssize_t stride, int64_t last_position)
     @cython.locals(message=Message, stored_due_ms=int64_t, mark_ms=int64_t)
     cdef object _mark(self, list due, int64_t next_due_ms)
     @cython.locals(

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from heapq import heappop, heappush
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.copies import take_copies
+from rabbitlike.broker.delay_line import NEVER, Line
 from rabbitlike.broker.delay_log import FINENESS, NARROWEST, Bucket, DelayBatch, DelayLog, level_for
 from rabbitlike.broker.delay_ways import Source, Ways
 from rabbitlike.broker.message import Message, make_message
@@ -51,12 +51,10 @@ LATE_STRIDE: Final = 5000
 #: The timer sleeps no longer than that, or a part of what it is told: the machine's clock may be set meanwhile.
 SLEEP_MS: Final = 60_000
 SLEEP_PART: Final = 16
-NEVER: Final = 1 << 62
 #: Messages due within that are in the narrowest buckets, whatever the hour.
 NEAR_MS: Final = 1 << NARROWEST + FINENESS + 1
 #: More than a time shifted by the width of those has.
 SOURCE_BITS: Final = 44
-_POSITION: Final = attrgetter("position")
 #: In the first octet of the properties.
 EXPIRES: Final = EXPIRATION >> 8
 
@@ -66,15 +64,12 @@ class Delays:
 
     __slots__ = (
         "_crowded",
-        "_line",
         "_log",
-        "_mixed",
         "_near",
         "_next_position",
         "_opening",
         "_sweep_at",
         "_timer",
-        "_times",
         "_turn",
         "_unread",
         "_vhost",
@@ -84,6 +79,7 @@ class Delays:
         "cancelled",
         "delivered",
         "dropped",
+        "line",
         "pending",
         "transient",
         "ways",
@@ -100,11 +96,8 @@ class Delays:
         self.delivered = 0
         self.cancelled = 0
         self.dropped = 0
-        #: Those due soon and all transient ones, by when they are due; these times, a heap; and those of them whose
-        #: messages came in another order than that of publishing. Some may be gone.
-        self._line: dict[int, list[Message]] = {}
-        self._times: list[int] = []
-        self._mixed: set[int] = set()
+        #: Those due soon and all transient ones.
+        self.line = Line()
         self.transient: dict[int, Message] = {}
         #: What is stored, by level.
         self.buckets: dict[int, Bucket] = {}
@@ -140,7 +133,7 @@ class Delays:
             self._store(self._log, source.number, message, now_ms)
         else:
             self.transient[message.position] = message
-            self._put(message)
+            self.line.put(message)
         if due_ms < self._wakes_at_ms:
             self._arm(now_ms)
 
@@ -159,15 +152,14 @@ class Delays:
 
     def next_due_ms(self) -> int | None:
         """When the next message is due, as far as it is known without reading."""
-        while self._times and not any(message.state == READY for message in self._line[self._times[0]]):
-            self._forget_time()
-        times = self._times[:1]
+        times = [self.line.first_live_ms()]
         for bucket in self.buckets.values():
             if not bucket.is_open:
                 times += [batch.due_ms for batch in bucket.batches.values()]
                 times += [message.expires_at_ms for message in bucket.fresh if message.state == READY]
         times += [entry[0] for entry in self._unread if entry[3].live]
-        return min(times, default=None)
+        due_ms = min(times)
+        return None if due_ms == NEVER else due_ms
 
     @property
     def held_bytes(self) -> int:
@@ -179,9 +171,7 @@ class Delays:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._line.clear()
-        self._times.clear()
-        self._mixed.clear()
+        self.line.clear()
         self._near.clear()
         self._opening.clear()
         self._unread.clear()
@@ -206,30 +196,11 @@ class Delays:
             bucket = self._bucket_for(source, message, now_ms)
         stored.add(bucket, message)
         if bucket.is_open:
-            self._put(message)
+            self.line.put(message)
 
     def _bucket_for(self, source: int, message: Message, now_ms: int) -> Bucket:
         level = level_for(source, message.expires_at_ms, now_ms)
         return self.buckets.get(level) or self._make_bucket(level, now_ms)
-
-    def _put(self, message: Message) -> None:
-        """In line."""
-        due_ms = message.expires_at_ms
-        others = self._line.get(due_ms)
-        if others is None:
-            self._line[due_ms] = [message]
-            heappush(self._times, due_ms)
-            return
-        last = others[len(others) - 1]
-        if last.position > message.position:
-            self._mixed.add(due_ms)
-        others.append(message)
-
-    def _forget_time(self) -> None:
-        """Nobody is due at the first of the times any more."""
-        due_ms = heappop(self._times)
-        del self._line[due_ms]
-        self._mixed.discard(due_ms)
 
     def _end(self, message: Message, source: Source) -> None:
         message.state = GONE
@@ -372,7 +343,7 @@ class Delays:
 
     def _arm(self, now_ms: int) -> None:
         """See to it that the timer goes off in time for whatever is next."""
-        at_ms = self._times[0] if self._times else NEVER
+        at_ms = self.line.first_ms()
         if self._opening and self._opening[0][0] < at_ms:
             at_ms = self._opening[0][0]
         if self._crowded:
@@ -426,7 +397,7 @@ class Delays:
             heappush(self._unread, (batch.due_ms, batch.first_position, batch.batch_id, batch))
         for message in bucket.fresh:
             if message.state == READY:
-                self._put(message)
+                self.line.put(message)
 
     def _line_up(self, stored: DelayLog, batch: DelayBatch) -> None:
         """Bring the messages of a batch in line; or, if theirs is a wide bucket, into narrower ones."""
@@ -443,7 +414,7 @@ class Delays:
         if batch.messages is None:
             stored.keep(batch, messages)
         for message in messages:
-            self._put(message)
+            self.line.put(message)
 
     def _merge(self, stored: DelayLog, bucket: Bucket) -> None:
         """Make one batch of many small ones."""
@@ -463,37 +434,21 @@ class Delays:
         # What is not read yet may come first.
         barrier_ms, barrier_position = self._unread[0][:2] if self._unread else (NEVER, 0)
         due: list[Message] = []
-        stride = LATE_STRIDE if self._times and self._times[0] < now_ms - LATE_MS else STRIDE
-        while self._times and self._times[0] <= now_ms and self._times[0] <= barrier_ms and len(due) < stride:
-            due_ms = self._times[0]
-            self._take(due, due_ms, stride, barrier_position if due_ms == barrier_ms else NEVER)
-            if due_ms in self._line:
+        first_ms = self.line.first_ms()
+        stride = LATE_STRIDE if first_ms < now_ms - LATE_MS else STRIDE
+        while first_ms <= now_ms and first_ms <= barrier_ms and len(due) < stride:
+            if not self.line.take_first(due, stride, barrier_position if first_ms == barrier_ms else NEVER):
                 break  # those behind wait for the barrier, or the next turn
+            first_ms = self.line.first_ms()
         if not due:
             return
-        self._mark(due, min(barrier_ms, self._times[0] if self._times else NEVER))
+        self._mark(due, min(barrier_ms, self.line.first_ms()))
         for message in due:
             try:
                 self._route(message, now_ms)
             except Exception:
                 # It is gone; those behind it must not be.
                 log.exception("a delayed message in vhost '%s' could not be routed", self._vhost.name)
-
-    def _take(self, due: list[Message], due_ms: int, stride: int, last_position: int) -> None:
-        """Take those that are due then out of the line, up to a position, and no more than fit."""
-        messages = self._line[due_ms]
-        if due_ms in self._mixed:
-            self._mixed.discard(due_ms)
-            messages.sort(key=_POSITION)
-        taken = 0
-        for message in messages:
-            if len(due) >= stride or message.position > last_position:
-                self._line[due_ms] = messages[taken:]
-                return
-            taken += 1
-            if message.state == READY:
-                due.append(message)
-        self._forget_time()
 
     def _mark(self, due: list[Message], next_due_ms: int) -> None:
         """All these are gone, says one number; but not of a moment of which more are to come."""
