@@ -138,41 +138,6 @@ class Vhost:
         # What publishers remember is checked against the turn, which they have at hand.
         self.broker.turn.renew()
 
-    def retrace(self) -> None:
-        """What is to be told of messages has changed: every queue hears of it, and so do publishers."""
-        self.firehose = Firehose(self) if self.is_traced else None
-        self.trail = self._make_trail("", True) if self.broker.settings.event_log else None
-        for queue in self.queues.values():
-            self.retrace_queue(queue)
-        self.renew_routes()
-
-    def retrace_queue(self, queue: Queue) -> None:
-        """The same for one queue."""
-        trace = queue.settings.trace
-        is_logged = self.broker.settings.event_log if trace is None else trace
-        trail = self._make_trail(queue.name, is_logged)
-        if trail is None and queue.trail is None:
-            return
-        queue.trail = trail
-        if is_logged and self.trail is None:
-            self.trail = self._make_trail("", True)
-        self.renew_routes()
-
-    def _make_trail(self, queue: str, is_logged: bool) -> Trail | None:
-        if self.firehose is None and not is_logged:
-            return None
-        events = self.broker.events if is_logged else None
-        return Trail(self.name, queue, self.broker.turn, events, self.firehose)
-
-    def trail_of(self, queues: Sequence[Queue]) -> Trail | None:
-        """Who is told of a publish to these queues. Where only some queues are traced, of those that reach one."""
-        if self.trail is None or self.broker.settings.event_log:
-            return self.trail
-        for queue in queues:
-            if queue.is_logged:
-                return self.trail
-        return None
-
     # Looking up
 
     def exchange(self, name: str) -> Exchange:
@@ -539,6 +504,43 @@ class Vhost:
             if properties.expiration_ms >= 0:
                 copy.expires_at_ms = now_ms + properties.expiration_ms
             queue.enqueue(copy)
+
+    # Tracing
+
+    def retrace(self) -> None:
+        """What is to be told of messages has changed: every queue hears of it, and so do publishers."""
+        self.firehose = Firehose(self) if self.is_traced else None
+        self.trail = self._make_trail("", True) if self.broker.settings.event_log else None
+        for queue in self.queues.values():
+            self.retrace_queue(queue)
+        self.renew_routes()
+
+    def retrace_queue(self, queue: Queue) -> None:
+        """The same for one queue."""
+        trace = queue.settings.trace
+        is_logged = self.broker.settings.event_log if trace is None else trace
+        trail = self._make_trail(queue.name, is_logged)
+        if trail is None and queue.trail is None:
+            return
+        queue.trail = trail
+        if is_logged and self.trail is None:
+            self.trail = self._make_trail("", True)
+        self.renew_routes()
+
+    def _make_trail(self, queue: str, is_logged: bool) -> Trail | None:
+        if self.firehose is None and not is_logged:
+            return None
+        events = self.broker.events if is_logged else None
+        return Trail(self.name, queue, self.broker.turn, events, self.firehose)
+
+    def trail_of(self, queues: Sequence[Queue]) -> Trail | None:
+        """Who is told of a publish to these queues. Where only some queues are traced, of those that reach one."""
+        if self.trail is None or self.broker.settings.event_log:
+            return self.trail
+        for queue in queues:
+            if queue.is_logged:
+                return self.trail
+        return None
 
 
 def plain_name(name: str) -> str:
