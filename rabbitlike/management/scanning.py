@@ -45,7 +45,7 @@ async def scan(
     scanned = size = 0
     place = walk.place
     slices = lists.Slices()
-    while not walk.is_done and not queue.deleted and scanned < most:
+    while len(chosen) < limit and not walk.is_done and not queue.deleted and scanned < most:
         step = walk.step()
         for seen in step:
             scanned += 1

@@ -1,8 +1,12 @@
 """Dead letters over HTTP: listing those of one queue, putting them back, deleting them."""
 
+from typing import Any
+
 import pytest
 
+from rabbitlike.broker.queues.browse import Walk
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.management import dead_letters
 from tests.support.api import Api
 from tests.support.pair import Channel
 
@@ -84,6 +88,29 @@ async def test_pages(api: Api, ch: Channel) -> None:
             break
         after = f"&after={answer['next']}"
     assert seen == ["0", "1", "2", "3", "4"]
+
+
+async def test_a_page_that_is_full_when_its_queue_goes(api: Api, ch: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next dead-letter queue is left to the next page."""
+    ch.declare("in", arguments={"x-dead-letter-exchange": "amq.fanout"})
+    for name in ("dead-a", "dead-b"):
+        ch.declare(name)
+        ch.bind(name, "amq.fanout")
+    kill(ch, b"one", b"two", queue="in")
+    scan = dead_letters.scan
+
+    async def scan_and_delete(walk: Walk, source: Queue, *more: Any) -> object:
+        found = await scan(walk, source, *more)
+        if source.name == "dead-a":
+            source.vhost.delete_queue(source)
+        return found
+
+    monkeypatch.setattr(dead_letters, "scan", scan_and_delete)
+    path = "/api/queues/%2F/in/dlq?limit=2"
+    full = (await api.get(path)).json()
+    assert [each["id"] for each in full["items"]] == ["1-dead-a", "2-dead-a"]
+    rest = (await api.get(f"{path}&after={full['next']}")).json()
+    assert [each["id"] for each in rest["items"]] == ["1-dead-b", "2-dead-b"]
 
 
 async def test_only_its_own(api: Api, ch: Channel) -> None:
