@@ -41,6 +41,6 @@ cdef class Sizes:
     cdef readonly int64_t total
 
     @cython.locals(at=int)
-    cpdef object add(self, int64_t size)
-    @cython.locals(body=bytes)
+    cpdef object add(self, int64_t size, int64_t count=*)
+    @cython.locals(body=bytes, size=Py_ssize_t, count=Py_ssize_t)
     cdef object add_run(self, list bodies)

@@ -114,16 +114,23 @@ class Sizes:
         #: Octets of all of them.
         self.total = 0
 
-    def add(self, size: int) -> None:
+    def add(self, size: int, count: int = 1) -> None:
         at = 0
         while at < 8 and size > self._bounds[at]:
             at += 1
-        self._buckets[at] += 1
-        self.total += size
+        self._buckets[at] += count
+        self.total += size * count
 
     def add_run(self, bodies: list[bytes]) -> None:
+        """Most are as long as the one before."""
+        size = count = 0
         for body in bodies:
-            self.add(len(body))
+            if len(body) != size:
+                self.add(size, count)
+                size = len(body)
+                count = 0
+            count += 1
+        self.add(size, count)
 
     def buckets(self) -> list[int]:
         return list(self._buckets)
