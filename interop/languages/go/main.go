@@ -77,30 +77,39 @@ func refused(err error, code int, pattern string) {
 	like(refusal.Reason, pattern)
 }
 
-// A connection, and a channel of it in confirm mode, with what users write around them.
+// A connection and a channel of it, with what users write around them.
 type session struct {
 	connection *amqp.Connection
 	*amqp.Channel
+	confirmed chan amqp.Confirmation // nil: not in confirm mode
 }
 
 func url(user string) string { return "amqp://" + user + "@" + where + "/" }
 
-func connect() session {
-	connection := must(amqp.Dial(url("guest:guest")))
-	return session{connection, must(connection.Channel())}
+func connect() session { return open(must(amqp.Dial(url("guest:guest")))) }
+
+func open(connection *amqp.Connection) session {
+	return session{connection, must(connection.Channel()), nil}
+}
+
+func (s session) confirming() session {
+	check(s.Confirm(false))
+	s.confirmed = s.NotifyPublish(make(chan amqp.Confirmation, 1000))
+	return s
 }
 
 func (s session) queue(arguments amqp.Table) string {
 	return must(s.QueueDeclare("", false, false, true, false, arguments)).Name
 }
 
-// Publishes to the default exchange, or another, and waits for the confirm.
+// Publishes to the default exchange, or another, and waits for the confirm. (A DeferredConfirmation misses one that
+// comes at once.)
 func (s session) publish(queue string, message amqp.Publishing) { s.publishTo("", queue, message) }
 
 func (s session) publishTo(exchange, key string, message amqp.Publishing) {
-	confirm := must(s.PublishWithDeferredConfirmWithContext(background, exchange, key, false, false, message))
-	if confirm != nil {
-		same(confirm.Wait(), true, "confirmed")
+	check(s.PublishWithContext(background, exchange, key, false, false, message))
+	if s.confirmed != nil {
+		same(next(s.confirmed, "the confirm").Ack, true, "confirmed")
 	}
 }
 
@@ -177,7 +186,7 @@ var checks = map[string]func(session){
 		same(authority.AppendCertsFromPEM(must(os.ReadFile(os.Getenv("TLS_CA")))), true)
 		address := "amqps://localhost:" + os.Getenv("TLS_PORT") + "/"
 		connection := must(amqp.DialTLS(address, &tls.Config{RootCAs: authority}))
-		s := session{connection, must(connection.Channel())}
+		s := open(connection)
 		queue, text := s.queue(nil), strings.Repeat("x", 300_000)
 		s.publish(queue, body(text))
 		same(bodies(s.take(queue, 1)), []string{text})
@@ -189,7 +198,7 @@ var checks = map[string]func(session){
 	"small-frames": func(session) {
 		connection := must(amqp.DialConfig(url("guest:guest"), amqp.Config{FrameSize: 4096}))
 		same(connection.Config.FrameSize, 4096)
-		s := session{connection, must(connection.Channel())}
+		s := open(connection)
 		queue, text := s.queue(nil), strings.Repeat("frames", 20_000)
 		s.publish(queue, body(text))
 		same(bodies(s.take(queue, 1)), []string{text})
@@ -371,7 +380,7 @@ var checks = map[string]func(session){
 		for _, text := range []string{"1", "2", "3", "4", "5"} {
 			s.publish(queue, body(text))
 		}
-		other := session{s.connection, must(s.connection.Channel())}
+		other := open(s.connection)
 		held := other.hold(queue, 5)
 		check(held[0].Ack(false))
 		check(held[2].Ack(true))
@@ -458,13 +467,12 @@ var checks = map[string]func(session){
 
 	"confirms": func(s session) {
 		queue := s.queue(nil)
-		confirms := []*amqp.DeferredConfirmation{}
 		for number := 0; number < 1000; number++ {
 			message := amqp.Publishing{Body: []byte(fmt.Sprint(number)), DeliveryMode: uint8(1 + number%2)}
-			confirms = append(confirms, must(s.PublishWithDeferredConfirmWithContext(background, "", queue, false, false, message)))
+			check(s.PublishWithContext(background, "", queue, false, false, message))
 		}
-		for number, confirm := range confirms {
-			same([]any{confirm.Wait(), confirm.DeliveryTag}, []any{true, uint64(number + 1)})
+		for number := uint64(1); number <= 1000; number++ {
+			same(next(s.confirmed, "the confirm"), amqp.Confirmation{DeliveryTag: number, Ack: true})
 		}
 		same(s.count(queue), 1000)
 	},
@@ -472,8 +480,8 @@ var checks = map[string]func(session){
 	"nacks": func(s session) {
 		queue := s.queue(amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
 		s.publish(queue, body("fits"))
-		confirm := must(s.PublishWithDeferredConfirmWithContext(background, "", queue, false, false, body("does not")))
-		same(confirm.Wait(), false, "confirmed")
+		check(s.PublishWithContext(background, "", queue, false, false, body("does not")))
+		same(next(s.confirmed, "the nack"), amqp.Confirmation{DeliveryTag: 2, Ack: false})
 	},
 
 	"returns": func(s session) {
@@ -486,7 +494,7 @@ var checks = map[string]func(session){
 	},
 
 	"tx": func(s session) {
-		t := session{s.connection, must(s.connection.Channel())}
+		t := open(s.connection)
 		queue := t.queue(nil)
 		check(t.Tx())
 		t.publish(queue, body("never"))
@@ -625,8 +633,7 @@ var checks = map[string]func(session){
 			if err != nil {
 				return err
 			}
-			s := session{connection, must(connection.Channel())}
-			check(s.Confirm(false))
+			s := open(connection).confirming()
 			queue := must(s.QueueDeclare("go-recovery", false, true, false, false, nil)).Name
 			lost := connection.NotifyClose(make(chan *amqp.Error, 1))
 			deliveries := must(s.Consume(queue, "", false, false, false, false, nil))
@@ -663,7 +670,7 @@ func run(name string) (fault any) {
 	if name == "blocked" || name == "recovery" {
 		check(s.connection.Close())
 	} else {
-		check(s.Confirm(false))
+		s = s.confirming()
 	}
 	checks[name](s)
 	return
