@@ -37,6 +37,14 @@ async function take(channel, queue, count, { ack = true } = {}) {
   return messages;
 }
 
+async function eventually(holds, what) {
+  const deadline = Date.now() + PATIENCE_MS;
+  while (!holds()) {
+    assert.ok(Date.now() < deadline, `not in ${PATIENCE_MS} ms: ${what}`);
+    await sleep(5);
+  }
+}
+
 const bodies = (messages) => messages.map((message) => message.content.toString());
 
 // RabbitMQ counts what it has confirmed.
@@ -306,9 +314,11 @@ const checks = {
     await channel.prefetch(3);
     const messages = [];
     await channel.consume(queue, (message) => messages.push(message));
+    await eventually(() => messages.length >= 3, 'three messages');
     await sleep(100);
     assert.deepEqual(bodies(messages), ['0', '1', '2']);
     channel.ack(messages[0]);
+    await eventually(() => messages.length >= 4, 'one more');
     await sleep(100);
     assert.deepEqual(bodies(messages), ['0', '1', '2', '3']);
   },
@@ -514,13 +524,7 @@ const checks = {
   // Two means: amqplib's own, and amqp-connection-manager over it.
   async recovery() {
     const heard = [];
-    const expect = async (...messages) => {
-      const deadline = Date.now() + PATIENCE_MS;
-      while (!messages.every((message) => heard.includes(message))) {
-        assert.ok(Date.now() < deadline, `heard ${heard}, not ${messages}`);
-        await sleep(5);
-      }
-    };
+    const expect = (...messages) => eventually(() => messages.every((message) => heard.includes(message)), messages);
     const setUp = (queue) => async (channel) => {
       await channel.assertQueue(queue);
       await channel.consume(queue, (message) => {
