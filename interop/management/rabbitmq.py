@@ -23,14 +23,14 @@ def is_installed() -> bool:
 
 
 @contextmanager
-def running() -> Iterator[Doors]:
-    """A node for the length of a `with`."""
+def running(*plugins: str) -> Iterator[Doors]:
+    """A node for the length of a `with`, with these plugins besides its management."""
     script = rabbitmq_script()
     assert script is not None
     with tempfile.TemporaryDirectory(prefix="parity-rabbitmq-") as name:
         folder = Path(name)
         port, dist_port, epmd_port, http_port, metrics_port = free_ports(5)
-        environment = rabbitmq_environment(folder, port, dist_port, epmd_port, PLUGINS)
+        environment = rabbitmq_environment(folder, port, dist_port, epmd_port, (*PLUGINS, *plugins))
         options = {
             "management.tcp.ip": "127.0.0.1",
             "management.tcp.port": http_port,
