@@ -38,15 +38,11 @@ cdef class Consumer(Subscriber):
     cpdef bint takes(self) except -1
     @cython.locals(unacked=Unacked, properties=bytes, delivery=Delivery)
     cpdef object deliver(self, Message message)
-    @cython.locals(likeness=Likeness, credit=int64_t, run=list, count=Py_ssize_t)
+    @cython.locals(credit=int64_t, run=list)
     cpdef object deliver_more(self, Message like)
-    @cython.locals(credit=int64_t)
-    cdef int64_t _credit(self) except? -1
     @cython.locals(outlet=Outlet, left=Py_ssize_t, size=Py_ssize_t, body_bytes=Py_ssize_t, bodies=list,
-                   count=Py_ssize_t, message=Message)
-    cdef Py_ssize_t _put_run(self, Likeness like, list run) except -1
-    @cython.locals(unacked=Unacked, count=Py_ssize_t, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
-    cdef object _hold_run(self, list run)
+                   count=Py_ssize_t, unacked=Unacked, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
+    cdef object _deliver_run(self, list run, Likeness like)
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cdef object _watch(self, Delivery delivery)

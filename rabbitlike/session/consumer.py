@@ -143,48 +143,25 @@ class Consumer(Subscriber):
                 self._watch(delivery)
 
     def deliver_more(self, like: Message) -> None:
-        likeness = self._like
         if (
             not self._outlet.open
-            or likeness is None
+            or self._like is None
             or like.address is not self._last_address
             or like.properties is not self._last_properties
         ):
             return
-        credit = self._credit()
-        if credit <= 0:
-            return
-        run = find_run(self.queue, like, credit)
-        count = self._put_run(likeness, run)
-        if count == 0:
-            return
-        del run[count:]
-        self._counters.active_at_ms = self._turn.now_ms
-        if self.no_ack:
-            self.queue.counters.deliver_no_ack += count
-            self._counters.deliver_no_ack += count
-            self.pair.deliver_no_ack += count
-            self._totals.deliver_no_ack += count
-        else:
-            self.queue.counters.deliver += count
-            self._counters.deliver += count
-            self.pair.deliver += count
-            self._totals.deliver += count
-            self._hold_run(run)
-        take_run(self.queue, run, self)
-
-    def _credit(self) -> int:
-        """How many more it may hold; as good as any number when there is no limit."""
-        credit = self._outlet.limit
+        credit = self._outlet.limit  # as good as any number: no message is smaller than an octet
         if not self.no_ack:
             if self.prefetch_count != 0:
                 credit = min(credit, self.prefetch_count - self.held)
             if self._unacked.limit != 0:
                 credit = min(credit, self._unacked.limit - self._unacked.held)
-        return credit
+        run = find_run(self.queue, like, credit) if credit > 0 else None
+        if run:
+            self._deliver_run(run, self._like)
 
-    def _put_run(self, like: Likeness, run: list[Message]) -> int:
-        """Put as many as it takes to fill the way out, the last of them reaching beyond. How many that were."""
+    def _deliver_run(self, run: list[Message], like: Likeness) -> None:
+        """As many as it takes to fill the way out, the last of them reaching beyond."""
         outlet = self._outlet
         left = outlet.limit - outlet.size
         body_bytes = 0
@@ -197,27 +174,36 @@ class Consumer(Subscriber):
             body_bytes += size
             bodies.append(message.body)
         count = len(bodies)
-        if count != 0:
-            outlet.put_run(like, self._unacked.last_tag + 1, bodies, body_bytes)
-            outlet.mark()
-            self._unacked.last_tag += count
-        return count
-
-    def _hold_run(self, run: list[Message]) -> None:
-        """These are in its hands until it settles them."""
+        if count == 0:
+            return
+        del run[count:]
         unacked = self._unacked
-        count = len(run)
-        self.held += count
-        unacked.held += count
-        tag = unacked.last_tag - count + 1
-        deliveries = []
-        for message in run:
-            deliveries.append(make_delivery(tag, message, self.queue, self, self._turn.now_ms))
-            tag += 1
-        unacked.add_run(deliveries)
-        if self._is_timed:
-            for delivery in deliveries:
-                self._watch(delivery)
+        tag = unacked.last_tag + 1
+        unacked.last_tag += count
+        outlet.put_run(like, tag, bodies, body_bytes)
+        outlet.mark()
+        self._counters.active_at_ms = self._turn.now_ms
+        if self.no_ack:
+            self.queue.counters.deliver_no_ack += count
+            self._counters.deliver_no_ack += count
+            self.pair.deliver_no_ack += count
+            self._totals.deliver_no_ack += count
+        else:
+            self.queue.counters.deliver += count
+            self._counters.deliver += count
+            self.pair.deliver += count
+            self._totals.deliver += count
+            self.held += count
+            unacked.held += count
+            deliveries = []
+            for message in run:
+                deliveries.append(make_delivery(tag, message, self.queue, self, self._turn.now_ms))
+                tag += 1
+            unacked.add_run(deliveries)
+            if self._is_timed:
+                for delivery in deliveries:
+                    self._watch(delivery)
+        take_run(self.queue, run, self)
 
     def _watch(self, delivery: Delivery) -> None:
         if self._timeout is not None:
