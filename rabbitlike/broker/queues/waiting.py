@@ -1,22 +1,18 @@
 """Messages of one queue that failed and wait for their next try, by the time they are due.
 
-They keep their positions and go back to their places. One timer, for the one that is due first. Beyond the queue's
-window a message that is on disk leaves its octets there and only its place is remembered; a batch is read back for what
-of it is due soon. After a restart all start that way: nothing is read before its time. However many come due at once,
-no more than a window of them is read: the others wait until half of those that went back are gone.
+They keep their positions and go back to their places. One timer, for the one that is due first. However many come due
+at once, no more than a window of them is read: the others wait until half of those that went back are gone.
 """
 
-from collections import deque
 from heapq import heappop, heappush
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.first_due import FirstDue
 from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.aside import Aside, Entry
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import StoredBatch
 from rabbitlike.broker.queues.paging import EVERYTHING
-from rabbitlike.broker.states import GONE, LOGGED, MESSAGE_COST, UNLOGGED, WAITING
+from rabbitlike.broker.states import GONE, LOGGED, MESSAGE_COST, WAITING
 
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
@@ -26,90 +22,44 @@ READ_AHEAD_MS: Final = 1000
 #: Messages that go back in one turn.
 STRIDE: Final = 1000
 
-#: Due time, position, message. Positions are unlike, so messages are never compared.
-Entry = tuple[int, int, Message]
 
+class Waiting(Aside):
+    """The waiting messages of one queue."""
 
-class Waiting(FirstDue):
-    """The waiting messages of one queue. A heap's entry whose message does not wait any more is passed over."""
-
-    __slots__ = (
-        "_back",
-        "_back_bytes",
-        "_heap",
-        "_is_full",
-        "_light",
-        "_queue",
-        "_unwritten",
-        "body_bytes",
-        "count",
-        "memory_bytes",
-    )
+    __slots__ = ("_back", "_back_bytes", "_heap", "_is_full")
 
     def __init__(self, queue: "Queue") -> None:
-        super().__init__(queue.turn)
-        self._queue = queue
+        super().__init__(queue)
         self._heap: list[Entry] = []
-        #: Those whose octets are on disk only, by batch.
-        self._light: dict[int, list[Entry]] = {}
-        #: Those that came when the window was full and were not on disk yet.
-        self._unwritten: deque[Entry] = deque()
         #: Those that went back and are ready still, by position, and what they take in memory.
         self._back: dict[int, int] = {}
         self._back_bytes = 0
         #: Some are due, and there is no room for them.
         self._is_full = False
-        self.count = 0
-        #: Of those never read since a restart, a guess.
-        self.body_bytes = 0
-        self.memory_bytes = 0
 
     def add(self, message: Message, due_at_ms: int) -> None:
         message.state = WAITING
-        entry = (due_at_ms, message.position, message)
-        heappush(self._heap, entry)
-        self.count += 1
-        self.body_bytes += len(message.body)
-        self.memory_bytes += MESSAGE_COST + len(message.body)
-        if self.memory_bytes > self._queue.paging.window_bytes:
-            self._lighten(entry)
+        heappush(self._heap, (due_at_ms, message.position, message))
+        self.put(message, due_at_ms)
         if message.logged == LOGGED and self._queue.log is not None:
             self._queue.log.waits(message, due_at_ms)
         self._watch(due_at_ms)
 
     def recover(self, batch: StoredBatch, index: int, position: int, attempts: int, due_at_ms: int, size: int) -> None:
         """One that waited when the last run ended; its body is of about that size."""
-        message = Message(b"", b"", b"", True, -1, 0)
-        message.position = position
-        message.attempts = attempts
-        message.batch = batch
-        message.index = index
-        message.logged = LOGGED
+        message = self.put_unread(batch, index, position, attempts, due_at_ms, size)
         message.state = WAITING
-        entry = (due_at_ms, position, message)
-        heappush(self._heap, entry)
-        self._light.setdefault(batch.batch_id, []).append(entry)
-        self.count += 1
-        self.body_bytes += size
-        self.memory_bytes += MESSAGE_COST
+        heappush(self._heap, (due_at_ms, position, message))
         self._watch(due_at_ms)
 
-    def has(self, position: int) -> bool:
-        return any(at == position and message.state == WAITING for _, at, message in self._heap)
-
     def clear(self) -> list[Message]:
-        """None waits any more; those that did, perhaps without their octets."""
-        messages = [message for _, _, message in self._heap if message.state == WAITING]
+        messages = super().clear()
         for message in messages:
             message.state = GONE
         self._heap = []
-        self._light = {}
-        self._unwritten.clear()
         self._back = {}
         self._back_bytes = 0
         self._is_full = False
-        self.count = self.body_bytes = self.memory_bytes = 0
-        self.stop()
         return messages
 
     # Time
@@ -122,17 +72,17 @@ class Waiting(FirstDue):
         left = STRIDE
         while heap and heap[0][0] <= now_ms and left:
             message = heap[0][2]
-            if message.state == WAITING and not message.properties and self._back:
-                if self._back_bytes >= self._queue.paging.window_bytes:
-                    self._is_full = True
-                    return
+            if not message.properties and self._back and self._back_bytes >= self._queue.paging.window_bytes:
+                self._is_full = True
+                return
             heappop(heap)
             if message.state != WAITING:
-                continue
+                continue  # all of them are gone meanwhile
             left -= 1
             if not message.properties:
-                self._read(message, now_ms)
-            self._leave(message)
+                self.read(message, now_ms + READ_AHEAD_MS, self._queue.paging.window_bytes - self._back_bytes)
+            self.leave(message)
+            message.state = GONE
             if message.properties:
                 self._end_wait(message, now_ms)
         if heap:
@@ -164,58 +114,3 @@ class Waiting(FirstDue):
                 self._back[message.position] = octets
                 self._back_bytes += octets
             queue.put_back(message)
-
-    def _leave(self, message: Message) -> None:
-        message.state = GONE
-        self.count -= 1
-        self.body_bytes -= len(message.body)
-        self.memory_bytes -= MESSAGE_COST + len(message.body)
-        if self.count == 0:
-            self.body_bytes = 0  # what was guessed of messages never read
-
-    # Beyond memory
-
-    def _lighten(self, entry: Entry) -> None:
-        """The window is full: let go of what is on disk, and see to it that the rest will be."""
-        if entry[2].logged == UNLOGGED and self._queue.log is not None:
-            self._queue.log.add(entry[2])  # it need not outlive us, but its octets are to leave memory
-        self._unwritten.append(entry)
-        while self._unwritten:
-            message = self._unwritten[0][2]
-            if message.state == WAITING and message.properties and message.logged == LOGGED:
-                batch = message.batch
-                if not isinstance(batch, StoredBatch) or not self._queue.paging.is_written(batch):
-                    return
-                self._light.setdefault(batch.batch_id, []).append(self._unwritten[0])
-                self.memory_bytes -= len(message.body)
-                message.address = message.properties = message.body = b""
-            self._unwritten.popleft()
-
-    def _read(self, wanted: Message, now_ms: int) -> None:
-        """Bring a message's octets back, and with them those of its batch that are due soon, if there is room."""
-        assert isinstance(wanted.batch, StoredBatch)
-        entries = self._light.pop(wanted.batch.batch_id, [])
-        entries.sort(key=itemgetter(0, 1))
-        soon_ms = now_ms + READ_AHEAD_MS
-        room = self._queue.paging.window_bytes - self._back_bytes
-        stored = {message.index: message for message in self._queue.paging.unpack(wanted.batch)}
-        later: list[Entry] = []
-        for entry in entries:
-            due_at_ms, _, message = entry
-            if message.state != WAITING or message.properties:
-                continue
-            found = stored.get(message.index)
-            if found is None:
-                continue  # the batch cannot be read, and that has been told
-            if message is not wanted and (due_at_ms > soon_ms or room <= 0):
-                later.append(entry)
-                continue
-            room -= MESSAGE_COST + len(found.body)
-            message.address, message.properties, message.body = found.address, found.properties, found.body
-            message.persistent = found.persistent
-            message.priority = found.priority
-            message.published_at_ms = found.published_at_ms
-            message.expires_at_ms = found.expires_at_ms
-            self.memory_bytes += len(message.body)
-        if later:
-            self._light[wanted.batch.batch_id] = later
