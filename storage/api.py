@@ -59,17 +59,24 @@ class Batch:
 
 
 class Attempt(NamedTuple):
-    """How often a message was delivered and came back, and until when it waits for the next time."""
+    """How often a message was delivered and came back, and until when it waits for the next time; or that it died, and
+    what is to be known of that."""
 
     queue_id: int
     position: int
-    #: 0 removes the entry.
     times: int
-    #: 0: it does not wait.
+    #: When a message that waits is due, or one that died did; 0: neither.
     due_at_ms: int = 0
-    #: Where a message that waits is stored, so that it is found without a search.
+    #: Where such a message is stored, so that it is found without a search.
     batch_id: int = 0
     batch_index: int = 0
+    #: Of a dead letter that cannot go yet, opaque to the store; empty: it lives.
+    death: bytes = b""
+
+    @property
+    def is_over(self) -> bool:
+        """It says nothing any more: the entry is to go."""
+        return not self.times and not self.death
 
 
 class SeenKey(NamedTuple):
@@ -99,7 +106,7 @@ class Work:
     #: (queue_id, next_position, delivered_position): positions are never reused, and what was delivered is known after
     #: a crash.
     marks: list[tuple[int, int, int]] = field(default_factory=list)
-    #: Of messages that were delivered and came back.
+    #: Of messages that were delivered and came back, and of dead letters that cannot go yet.
     attempts: list[Attempt] = field(default_factory=list)
     #: Owners whose keys all go, (owner, key) of others that go, and keys that are new or have another number.
     forgotten_owners: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ DESCRIPTORS: Final = """
     FROM batches INDEXED BY descriptors
 """
 SEEN: Final = "SELECT owner, key, number, expires_at_ms FROM seen ORDER BY place"
-ATTEMPTS: Final = "SELECT queue_id, position, count, due_at_ms, batch_id, batch_index FROM attempts"
+ATTEMPTS: Final = "SELECT queue_id, position, count, due_at_ms, batch_id, batch_index, death FROM attempts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ CREATE TABLE marks (
     delivered_position INTEGER NOT NULL
 );
 
--- Only messages that were delivered and came back. Those that wait for another try have a time, and where they are.
+-- Only messages that were delivered and came back, and dead letters that cannot go yet. Those that wait for another try
+-- have the time it is due, letters that of their death and what is to be known of it; both, where they are.
 CREATE TABLE attempts (
     queue_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -50,6 +51,7 @@ CREATE TABLE attempts (
     due_at_ms INTEGER NOT NULL DEFAULT 0,
     batch_id INTEGER NOT NULL DEFAULT 0,
     batch_index INTEGER NOT NULL DEFAULT 0,
+    death BLOB NOT NULL DEFAULT x'',
     PRIMARY KEY (queue_id, position)
 ) WITHOUT ROWID;
 

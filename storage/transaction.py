@@ -29,7 +29,7 @@ _DELETE_BATCHES: Final = "DELETE FROM batches WHERE batch_id IN (SELECT value FR
 _DELETE_SETTLED: Final = "DELETE FROM settled WHERE batch_id IN (SELECT value FROM json_each(?))"
 _INSERT_SETTLED: Final = "INSERT OR REPLACE INTO settled VALUES (?, ?)"
 _INSERT_MARK: Final = "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)"
-_INSERT_ATTEMPT: Final = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_ATTEMPT: Final = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)"
 _DELETE_ATTEMPT: Final = "DELETE FROM attempts WHERE queue_id = ? AND position = ?"
 _DELETE_OWNER: Final = "DELETE FROM seen WHERE owner = ?"
 _DELETE_SEEN: Final = "DELETE FROM seen WHERE owner = ? AND key = ?"
@@ -124,9 +124,9 @@ class TransactionConnection(sqlite3.Connection):
             yield _INSERT_MARK, work.marks
         if work.attempts:
             last = {attempt[:2]: attempt for attempt in work.attempts}  # the last one holds
-            if kept := [attempt for attempt in last.values() if attempt.times]:
+            if kept := [attempt for attempt in last.values() if not attempt.is_over]:
                 yield _INSERT_ATTEMPT, kept
-            if gone := [place for place, attempt in last.items() if not attempt.times]:
+            if gone := [place for place, attempt in last.items() if attempt.is_over]:
                 yield _DELETE_ATTEMPT, gone
         if work.forgotten_owners:
             yield _DELETE_OWNER, [(octets(owner),) for owner in work.forgotten_owners]

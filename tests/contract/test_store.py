@@ -249,6 +249,14 @@ async def test_attempts_are_replaced_and_removed_in_order(bench: Bench) -> None:
     assert (await bench.reopen()).attempts == [Attempt(1, 101, 2), Attempt(1, 102, 4)]
 
 
+async def test_what_is_known_of_a_death_is_kept(bench: Bench) -> None:
+    dead = Attempt(1, 101, 0, 1_700_000_000_000, 1, 1, b"\0any \xff octets")
+    await bench.store.commit(Work(batches=[batch(1)], attempts=[Attempt(1, 100, 1), Attempt(1, 101, 2), dead]))
+    assert (await bench.reopen()).attempts == [Attempt(1, 100, 1), dead]
+    await bench.store.commit(Work(attempts=[Attempt(1, 101, 0)]))
+    assert (await bench.reopen()).attempts == [Attempt(1, 100, 1)]
+
+
 async def test_attempts_at_messages_that_are_gone_are_forgotten(bench: Bench) -> None:
     await bench.store.commit(
         Work(batches=[batch(1), batch(2)], attempts=[Attempt(1, 100, 1), Attempt(1, 200, 1), Attempt(7, 1, 1)])

@@ -79,7 +79,7 @@ class SimulatedStore:
             self.marks[queue_id] = (following, delivered)
         for attempt in work.attempts:
             self.attempts[attempt.queue_id, attempt.position] = attempt
-            if not attempt.times:
+            if attempt.is_over:
                 del self.attempts[attempt.queue_id, attempt.position]
         self.seen = {place: one for place, one in self.seen.items() if one.owner not in work.forgotten_owners}
         for forgotten in work.forgotten:

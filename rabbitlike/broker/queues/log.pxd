@@ -36,7 +36,7 @@ cdef class Log:
     cdef list _dirty
     cdef list _removed
     cdef dict _attempts
-    cdef dict _waits
+    cdef dict _aside
     cdef object _release
     cdef readonly bint is_durable
     cdef public bint is_deleted
@@ -50,6 +50,8 @@ cdef class Log:
     cpdef object settle(self, Message message)
     cpdef object returned(self, Message message)
     cpdef object waits(self, Message message, int64_t due_at_ms)
+    cpdef object dies(self, Message message, int64_t died_at_ms, bytes death)
+    cpdef object erase(self, Message message)
     cpdef object delivered(self, Message message)
     cpdef object remove(self, StoredBatch batch)
     cpdef object note_dirty(self, StoredBatch batch)

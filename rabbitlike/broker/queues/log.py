@@ -88,6 +88,7 @@ class Log:
     """What the store holds, or is about to hold, of one queue."""
 
     __slots__ = (
+        "_aside",
         "_attempts",
         "_counters",
         "_dirty",
@@ -97,7 +98,6 @@ class Log:
         "_release",
         "_removed",
         "_totals",
-        "_waits",
         "default_priority",
         "delivered_position",
         "is_deleted",
@@ -131,8 +131,9 @@ class Log:
         self._dirty: list[StoredBatch] = []
         self._removed: list[int] = []
         self._attempts: dict[int, int] = {}
-        #: Those of them that wait for their next try, and until when.
-        self._waits: dict[int, tuple[Message, int]] = {}
+        #: Those that stand aside, and since or until when: they wait for their next try; or they are dead letters that
+        #: cannot go yet, and what is to be known of their death.
+        self._aside: dict[int, tuple[Message, int, bytes]] = {}
         #: Highest position that was ever handed out.
         self.delivered_position = 0
         #: Positions below this one may have been given. Reserved in blocks, so that few commits need say so.
@@ -167,22 +168,29 @@ class Log:
         if message.batch is not None:
             message.batch.settle(message.index)
         if message.attempts > 0:
-            # Nobody need know any more how often it came back.
-            self._attempts[message.position] = 0
-            self._waits.pop(message.position, None)
-            if not self.is_touched:
-                self._journal.touch(self)
+            self.erase(message)
+
+    def erase(self, message: Message) -> None:
+        """Nobody need know any more how often it came back, or that it stood aside."""
+        self._attempts[message.position] = 0
+        self._aside.pop(message.position, None)
+        if not self.is_touched:
+            self._journal.touch(self)
 
     def returned(self, message: Message) -> None:
         """A message came back undone."""
         self._attempts[message.position] = message.attempts
-        self._waits.pop(message.position, None)
+        self._aside.pop(message.position, None)
         if not self.is_touched:
             self._journal.touch(self)
 
     def waits(self, message: Message, due_at_ms: int) -> None:
         """A message came back undone, and is not to be handed out before its time."""
-        self._waits[message.position] = (message, due_at_ms)
+        self.dies(message, due_at_ms, b"")
+
+    def dies(self, message: Message, died_at_ms: int, death: bytes) -> None:
+        """A message is a dead letter that cannot go yet, and not to be handed out any more."""
+        self._aside[message.position] = (message, died_at_ms, death)
         self._attempts.pop(message.position, None)
         if not self.is_touched:
             self._journal.touch(self)
@@ -254,8 +262,8 @@ class Log:
         for position, count in self._attempts.items():
             work.attempts.append(Attempt(self.queue_id, position, count))
         self._attempts.clear()
-        if self._waits:
-            self._take_waits(work)
+        if self._aside:
+            self._take_aside(work)
         if self._is_mark_due:
             self._is_mark_due = False
             work.marks.append((self.queue_id, self.next_position, self.delivered_position))
@@ -289,12 +297,14 @@ class Log:
                 page.batches.append(batch)
         self.pages = list(pages.values())
 
-    def _take_waits(self, work: Work) -> None:
+    def _take_aside(self, work: Work) -> None:
         # Fresh ones among them have just been given their batch.
-        for position, (message, due_at_ms) in self._waits.items():
+        for position, (message, at_ms, death) in self._aside.items():
             batch_id = 0 if message.batch is None else message.batch.batch_id
-            work.attempts.append(Attempt(self.queue_id, position, message.attempts, due_at_ms, batch_id, message.index))
-        self._waits.clear()
+            work.attempts.append(
+                Attempt(self.queue_id, position, message.attempts, at_ms, batch_id, message.index, death)
+            )
+        self._aside.clear()
 
     def _write(self, level: int, is_persistent: bool, messages: list[Message], work: Work) -> StoredBatch:
         batch = StoredBatch(self, self._journal.next_batch_id(), len(messages))

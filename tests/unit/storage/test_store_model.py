@@ -85,9 +85,15 @@ class StoreMachine(RuleBasedStateMachine):
         if self.batches:
             self.work.settled.append((data.draw(st.sampled_from(sorted(self.batches))), bits))
 
-    @rule(queue=QUEUES, position=st.integers(1, 30), count=st.integers(0, 2), due_at_ms=st.integers(0, 1 << 62))
-    def attempt(self, queue: int, position: int, count: int, due_at_ms: int) -> None:
-        self.work.attempts.append(Attempt(queue, position, count, due_at_ms, due_at_ms and self.batch_id))
+    @rule(
+        queue=QUEUES,
+        position=st.integers(1, 30),
+        count=st.integers(0, 2),
+        due_at_ms=st.integers(0, 1 << 62),
+        death=st.sampled_from([b"", b"\0dead"]),
+    )
+    def attempt(self, queue: int, position: int, count: int, due_at_ms: int, death: bytes) -> None:
+        self.work.attempts.append(Attempt(queue, position, count, due_at_ms, due_at_ms and self.batch_id, 0, death))
 
     # What is done with it --------------------------------------------------------------------------------------------
 
@@ -143,7 +149,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.marks |= {queue: (following, delivered) for queue, following, delivered in work.marks}
         for attempt in work.attempts:
             self.attempts[attempt.queue_id, attempt.position] = attempt
-        self.attempts = {place: attempt for place, attempt in self.attempts.items() if attempt.times}
+        self.attempts = {place: attempt for place, attempt in self.attempts.items() if attempt.times or attempt.death}
 
     def compare(self) -> None:
         self.store = self.made()
