@@ -22,7 +22,7 @@ from rabbitlike.broker.message import Message
 from rabbitlike.broker.parameters import Parameter, Parameters
 from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
 from rabbitlike.broker.queues.arguments import queue_type_named
-from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.queues.dead_letter import Fate, Reason
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.queues.settings import QueueSettings
@@ -163,8 +163,10 @@ class Broker:
         self.churn = Churn()
         #: Of all messages that were published since the start.
         self.sizes = Sizes()
-        #: Messages that queues gave up, by the reason: without and with an exchange to dead-letter to.
-        self.deaths: dict[Reason, list[int]] = {reason: [0, 0] for reason in Reason}
+        #: Messages that queues gave up, by the reason and what became of them then.
+        self.deaths: dict[Reason, list[int]] = {reason: [0 for _ in Fate] for reason in Reason}
+        #: Letters sent at least once that all have taken who were to.
+        self.letters_taken = 0
         #: Who hears of every death, at once and within the turn: they must only take note of it.
         self.mourners: list[Callable[[Queue, Message, Reason], None]] = []
         #: Requesters of direct replies, by the name that replies are published to.

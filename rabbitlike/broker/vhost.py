@@ -369,9 +369,9 @@ class Vhost:
             return 0
         if if_unused and queue.consumer_count:
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
-        if if_empty and (queue.message_count or queue.waiting_count):
+        count = queue.message_count + queue.waiting_count + queue.letter_count
+        if if_empty and count:
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
-        count = queue.message_count + queue.waiting_count
         del self.queues[queue.name]
         self.broker.topology.remove_queue(queue)
         self.broker.churn.queues_deleted += 1

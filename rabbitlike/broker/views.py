@@ -160,6 +160,7 @@ class Sums(NamedTuple):
     ready: int
     unacked: int
     waiting: int
+    letters: int
     consumers: int
 
 
@@ -184,7 +185,7 @@ def vhost(vhost: Vhost, sums: Sums) -> View:
         view.update(
             recv_oct=vhost.recv_oct,
             send_oct=vhost.send_oct,
-            messages=sums.ready + sums.unacked + sums.waiting,
+            messages=sums.ready + sums.unacked + sums.waiting + sums.letters,
             messages_ready=sums.ready,
             messages_unacknowledged=sums.unacked,
         )
@@ -261,8 +262,8 @@ def queue(queue: Queue) -> View:
     ready = queue.ready
     ready_count, unacked_count, waiting_count = ready.count, queue.unacked_count, queue.waiting_count
     ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
-    all_bytes = ready_bytes + unacked_bytes + (0 if queue.retries is None else queue.retries.body_bytes)
-    retries_memory = 0 if queue.retries is None else queue.retries.memory_bytes
+    all_bytes = ready_bytes + unacked_bytes + queue.aside_bytes
+    aside_memory = sum(part.memory_bytes for part in (queue.retries, queue.outbox) if part is not None)
     policy, operator_policy = queue.policy, queue.operator_policy
     utilisation = queue.consumers.utilisation(queue.vhost.broker.clock.now_ms())
     view: View = {
@@ -283,7 +284,7 @@ def queue(queue: Queue) -> View:
         "consumer_capacity": utilisation,
         "exclusive_consumer_tag": None,
         "single_active_consumer_tag": None,
-        "messages": ready_count + unacked_count + waiting_count,
+        "messages": ready_count + unacked_count + waiting_count + queue.letter_count,
         "messages_ready": ready_count,
         "messages_unacknowledged": unacked_count,
         "messages_delayed": waiting_count,
@@ -299,7 +300,7 @@ def queue(queue: Queue) -> View:
         "message_bytes_paged_out": ready.paged_bytes,
         "message_bytes_persistent": min(queue.persistent_bytes, all_bytes) if queue.durable else 0,
         "head_message_timestamp": head_timestamp(queue) if ready_count else None,
-        "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes + retries_memory,
+        "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes + aside_memory,
         "garbage_collection": GARBAGE,
         "recoverable_slaves": None,
     }
@@ -307,6 +308,8 @@ def queue(queue: Queue) -> View:
         # parity: one replica, and every message persistent.
         view |= {"leader": view["node"], "members": [view["node"]], "online": [view["node"]]}
         view |= {"messages_persistent": view["messages"], "message_bytes_persistent": view["message_bytes"]}
+        view["messages_dlx"] = queue.letter_count
+        view["message_bytes_dlx"] = 0 if queue.outbox is None else queue.outbox.body_bytes
     if queue.consumers.exclusive is not None:
         view["exclusive_consumer_tag"] = text(queue.consumers.exclusive.tag)
     if queue.consumers.active is not None:
@@ -333,7 +336,7 @@ def queue_at_rest(queue: Queue) -> tuple[object, ...] | None:
 
     A field of `queue` that differs among such queues has to be in here, or in `queue_own`.
     """
-    if queue.ready.count or queue.unacked_count or queue.waiting_count or queue.consumers.all:
+    if not queue.is_idle or queue.consumers.all:
         return None
     if queue.owner is not None or queue.retries is not None:
         return None

@@ -25,9 +25,10 @@ def stats_of(here: Context, queue: Queue) -> dict[str, object]:
     return {
         "queue": text(queue.name),
         "depth": queue.message_count,
-        "total_messages": queue.message_count + queue.unacked_count + queue.waiting_count,
+        "total_messages": queue.message_count + queue.unacked_count + queue.waiting_count + queue.letter_count,
         "inflight_messages": queue.unacked_count,
         "delayed_messages": queue.waiting_count,
+        "held_dead_letters": queue.letter_count,
         "dlq_messages": sum(each.message_count for each in letter_queues(queue)),
         "consumers": consumers,
         "active_consumers": consumers,

@@ -16,12 +16,13 @@ STRIDE: Final = 200
 
 async def queue_sums(vhost: Vhost) -> Sums:
     slices = Slices()
-    ready = unacked = waiting = consumers = 0
+    ready = unacked = waiting = letters = consumers = 0
     for count, queue in enumerate(list(vhost.queues.values()), 1):
         ready += queue.ready.count
         unacked += queue.unacked_count
         waiting += queue.waiting_count
+        letters += queue.letter_count
         consumers += len(queue.consumers.all)
         if count % STRIDE == 0:
             await slices.breathe()
-    return Sums(ready, unacked, waiting, consumers)
+    return Sums(ready, unacked, waiting, letters, consumers)

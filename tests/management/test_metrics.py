@@ -169,7 +169,7 @@ async def test_dead_letters(api: Api) -> None:
         sample.labels["dead_letter_strategy"]: sample.value
         for sample in families["rabbitmq_global_messages_dead_lettered_maxlen"].samples
     }
-    assert counts == {"disabled": 0, "at_most_once": 3}
+    assert counts == {"disabled": 0, "at_most_once": 3, "at_least_once": 0}
 
 
 async def test_our_own(api: Api) -> None:

@@ -127,3 +127,47 @@ def test_a_call_over_http() -> None:
         late = api.post("/rpc/%2F/amq.default/double?timeout=0.2", json={"payload": "stop"})
         assert late.status_code == 504
         server.join(10)
+
+
+def test_killed_while_letters_are_kept(tmp_path: Path) -> None:
+    """Kill -9: letters that cannot go are letters still, with their reasons, and go once each when they can."""
+    flags = ["--no-memory", "--data-dir", str(tmp_path / "data")]
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-exchange": "dlx",
+        "x-dead-letter-strategy": "at-least-once",
+    }
+    full = {"x-max-length": 5, "x-overflow": "reject-publish"}
+    with running(*flags) as broker, api_of(broker) as api, channel_of(broker) as ch:
+        ch.confirm_delivery()
+        ch.exchange_declare("dlx", "fanout", durable=True)
+        for queue, limits in (("open", {}), ("full", full)):
+            ch.queue_declare(queue, durable=True, arguments=limits)
+            ch.queue_bind(queue, "dlx")
+        ch.queue_declare("q", durable=True, arguments=arguments)
+        for number in range(20):
+            ch.basic_publish("", "q", str(number).encode(), PERSISTENT)
+        for _ in range(20):
+            reject(ch)
+        ch.basic_publish("", "q", b"ready", PERSISTENT)  # confirmed: what happened before it is on the disk
+        shown = api.get("/queues/%2F/q").json()
+        assert (shown["messages"], shown["messages_ready"], shown["messages_dlx"]) == (16, 1, 15)
+        broker.process.kill()
+        broker.process.wait()
+    with running(*flags) as broker, api_of(broker) as api, channel_of(broker) as ch:
+        wait_for(api, "q", 16)
+        assert ch.basic_get("q", auto_ack=True)[2] == b"ready"
+        assert ch.basic_get("q")[0] is None
+        found = []
+        for method, properties, body in ch.consume("full", auto_ack=True, inactivity_timeout=20):
+            assert method is not None, found
+            assert properties.headers["x-first-death-reason"] == "rejected"
+            found.append(int(body))
+            if len(found) == 20:
+                break
+        ch.cancel()
+        assert found == list(range(20))
+        wait_for(api, "q", 0)
+        taken = [ch.basic_get("open", auto_ack=True)[2] for _ in range(21)]
+        assert taken == [*(str(number).encode() for number in range(20)), None]

@@ -2,14 +2,16 @@
 
 The letter goes out later in the same turn, never inside the pump or publish that killed the message: a chain of full
 queues that dead-letter into each other must not recurse. parity: no exchange, no route or a cycle means that the
-message is dropped, silently.
+message is dropped, silently; unless the queue keeps its letters until they can go (`outbox.py`), who sends them with
+`send` as well.
 """
 
+from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rabbitlike.broker.message import Message, exchange_of, make_address, routing_key_of
-from rabbitlike.broker.queues.dead_letter import Attempt, Reason, in_cycle, original_keys
+from rabbitlike.broker.queues.dead_letter import Attempt, Fate, Reason, in_cycle, original_keys
 from rabbitlike.broker.queues.dead_letter import bury as write_death
 from rabbitlike.broker.queues.dead_letter_queue import keeps_letters, own_queue
 from rabbitlike.broker.router import route
@@ -19,21 +21,32 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
 
+class Sent(NamedTuple):
+    """What became of a letter: the queues that have it now, and those that have no room for it."""
+
+    has_exchange: bool
+    taken: list["Queue"]
+    refused: list["Queue"]
+
+
 def bury(queue: "Queue", message: Message, reason: Reason) -> None:
     """``message`` is out of ``queue`` already."""
+    is_sent = leaves_letters(queue)
+    mourn(queue, message, reason, Fate.AT_MOST_ONCE if is_sent else Fate.DROPPED)
+    if is_sent:
+        has_exchange = queue.settings.dead_letter_exchange is not None
+        queue.turn.later(partial(_send_letter if has_exchange else _keep_letter, queue, message, reason))
+
+
+def mourn(queue: "Queue", message: Message, reason: Reason, fate: Fate) -> None:
+    """Count a death, and tell those who want to hear of it."""
     broker = queue.vhost.broker
-    has_exchange = queue.settings.dead_letter_exchange is not None
-    is_kept = not has_exchange and leaves_letters(queue)
-    broker.deaths[reason][has_exchange or is_kept] += 1
+    broker.deaths[reason][fate] += 1
     if queue.deaths is None:
         queue.deaths = {}
     queue.deaths[reason] = queue.deaths.get(reason, 0) + 1
     if queue.trail is not None:
-        queue.trail.died(message, reason, has_exchange or is_kept)
-    if has_exchange:
-        queue.turn.later(partial(_send_letter, queue, message, reason))
-    elif is_kept:
-        queue.turn.later(partial(_keep_letter, queue, message, reason))
+        queue.trail.died(message, reason, fate is not Fate.DROPPED)
     if broker.mourners:
         for mourner in broker.mourners:
             mourner(queue, message, reason)
@@ -52,11 +65,17 @@ def retries_of(message: Message, reason: Reason) -> int:
 
 
 def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
+    send(queue, message, reason, queue.turn.now_ms)
+
+
+def send(queue: "Queue", message: Message, reason: Reason, died_at_ms: int, besides: Collection[str] = ()) -> Sent:
+    """Send a letter through the dead-letter exchange, but not to the queues ``besides``, which have it already."""
     vhost = queue.vhost
     name = queue.settings.dead_letter_exchange
     exchange = vhost.exchanges.get(name or "")
+    sent = Sent(exchange is not None, [], [])
     if exchange is None or name is None:
-        return
+        return sent
     properties = Properties(message.properties)
     keys = original_keys(routing_key_of(message.address), properties)
     override = queue.settings.dead_letter_routing_key
@@ -66,7 +85,7 @@ def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
         exchange=exchange_of(message.address),
         routing_keys=keys,
         reason=reason,
-        now_ms=queue.turn.now_ms,
+        now_ms=died_at_ms,
         # parity: an x-dead-letter-routing-key replaces all keys, so CC must not be routed by again.
         keep_cc=override is None,
     )
@@ -74,8 +93,10 @@ def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
         keys = [override]
     address = make_address(name, keys[0])
     for target in route(exchange, keys, letter, vhost.exchanges):
-        if not in_cycle(letter, target.name):
-            _enqueue(target, address, letter, message)
+        if target.name not in besides and not in_cycle(letter, target.name):
+            is_taken = _enqueue(target, address, letter, message)
+            (sent.taken if is_taken else sent.refused).append(target)
+    return sent
 
 
 def _keep_letter(queue: "Queue", message: Message, reason: Reason) -> None:
@@ -98,5 +119,7 @@ def _keep_letter(queue: "Queue", message: Message, reason: Reason) -> None:
         _enqueue(target, make_address("", target.name), letter, message)
 
 
-def _enqueue(target: "Queue", address: bytes, letter: Properties, message: Message) -> None:
-    target.enqueue(Message(address, letter.raw, message.body, message.persistent, message.priority, target.turn.now_ms))
+def _enqueue(target: "Queue", address: bytes, letter: Properties, message: Message) -> bool:
+    return target.enqueue(
+        Message(address, letter.raw, message.body, message.persistent, message.priority, target.turn.now_ms)
+    )

@@ -6,7 +6,7 @@ death first, one entry for each queue and reason. parity: names, types and order
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, IntEnum
 from operator import itemgetter
 from typing import ClassVar, Final
 
@@ -26,6 +26,15 @@ class Reason(Enum):
     DELIVERY_LIMIT = "delivery_limit"
     #: It failed, and the total time for trying is over.
     RETRY_TIMEOUT = "retry_timeout"
+
+
+class Fate(IntEnum):
+    """What a queue does with those it gives up."""
+
+    DROPPED = 0
+    AT_MOST_ONCE = 1
+    #: They are the queue's until those they go to have them.
+    AT_LEAST_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """How much a queue holds ready at most, in messages and in octets of their bodies, and what becomes of one too many.
 
-It is refused, or those before it make room, as x-overflow says. parity: what is unacked is not counted.
+It is refused, or those before it make room, as x-overflow says. parity: what is unacked is not counted; dead letters
+that are kept back are.
 """
 
 from typing import TYPE_CHECKING
@@ -40,6 +41,10 @@ class Limits:
     def have_room(self, count: int, body_bytes: int) -> bool:
         """For so many more messages, of so many octets?"""
         ready = self._ready
+        outbox = self._queue.outbox
+        if outbox is not None:
+            count += outbox.count
+            body_bytes += outbox.body_bytes
         if 0 <= self._max_length < ready.count + count:
             return False
         return not 0 <= self._max_bytes < ready.body_bytes + body_bytes

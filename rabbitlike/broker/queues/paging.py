@@ -100,11 +100,14 @@ class Paging:
     def read(self, page: Page) -> list[Message]:
         """Its messages, for looking: nothing comes of it."""
         messages: list[Message] = []
+        outbox = self._queue.outbox
         for batch in page.batches:
             if batch.live == 0:
                 continue
             for message in self.unpack(batch):
                 if batch.is_settled(message.index) or (page.away is not None and message.position in page.away):
+                    continue
+                if outbox is not None and outbox.has(message.position):
                     continue
                 message.batch = batch
                 message.logged = LOGGED
@@ -114,10 +117,10 @@ class Paging:
             messages.sort(key=lambda message: message.position)
         return messages
 
-    def purge(self, log: Log, waiting: list[Message]) -> None:
-        """The store may forget all that is ready, and these that wait for their next try."""
+    def purge(self, log: Log, aside: list[Message]) -> None:
+        """The store may forget all that is ready, and these that stood aside."""
         pages = self._queue.ready.pages()
-        messages = self._queue.ready.in_memory() + waiting
+        messages = self._queue.ready.in_memory() + aside
         for page in pages:
             if page.away:
                 # Some that were in it are out: the rest goes one by one.
@@ -158,8 +161,9 @@ class Paging:
         queue = self._queue
         log.delivered_position = self._delivered_position
         waits: dict[int, list[Attempt]] = {}
+        letters: list[tuple[int, int, Attempt, StoredBatch, int]] = []
         for attempt in attempts:
-            if attempt.due_at_ms > queue.turn.now_ms:
+            if attempt.death or attempt.due_at_ms > queue.turn.now_ms:
                 waits.setdefault(attempt.batch_id, []).append(attempt)
         for batch in batches:
             next_position = max(next_position, batch.last_position + 1)
@@ -173,26 +177,39 @@ class Paging:
             page.body_bytes = batch.body_bytes * stored.live // batch.count
             page.expires_at_ms = batch.expires_at_ms
             if batch.batch_id in waits:
-                self._recover_waiting(page, stored, waits[batch.batch_id])
+                self._recover_aside(page, stored, waits[batch.batch_id], letters)
             if page.count:
                 queue.ready.recover_page(page)
                 queue.expiry.remember_page(page)
+        letters.sort()
+        for _, _, attempt, stored, size in letters:
+            queue.keep_letters().recover(stored, attempt, size)
         log.next_position = next_position
         queue.start_at(next_position)
         log.release_with(self._page_out)
         if queue.ready.body_bytes > self.window_bytes:
             log.spill_from = next_position
 
-    def _recover_waiting(self, page: Page, batch: StoredBatch, attempts: list[Attempt]) -> None:
-        """Those of a page that wait for their next try stand apart from it, unread."""
+    def _recover_aside(
+        self,
+        page: Page,
+        batch: StoredBatch,
+        attempts: list[Attempt],
+        letters: list[tuple[int, int, Attempt, StoredBatch, int]],
+    ) -> None:
+        """Those of a page that wait for their next try, or are dead letters, stand apart from it, unread."""
         size = page.body_bytes // page.count
-        page.away = set()
         for attempt in attempts:
             if batch.is_settled(attempt.batch_index):
                 continue
-            page.away.add(attempt.position)
             page.count -= 1
             page.body_bytes -= size
+            if attempt.death:
+                letters.append((attempt.due_at_ms, attempt.position, attempt, batch, size))
+                continue
+            if page.away is None:
+                page.away = set()
+            page.away.add(attempt.position)
             self._queue.hold_back().recover(
                 batch, attempt.batch_index, attempt.position, attempt.times, attempt.due_at_ms, size
             )

@@ -30,6 +30,7 @@ cdef class Queue(Pumped):
     cdef public dict deaths
     cdef readonly Ready ready
     cdef readonly object retries
+    cdef readonly object outbox
     cdef readonly Expiry expiry
     cdef readonly object lease
     cdef public object loans
@@ -43,7 +44,7 @@ cdef class Queue(Pumped):
     cdef readonly int64_t unacked_bytes
     cdef readonly bint counts_deliveries
     cdef readonly int64_t persistent_count
-    cdef readonly int64_t persistent_bytes
+    cdef public int64_t persistent_bytes
     cdef readonly int64_t unacked_persistent_count
     cdef readonly int64_t unacked_persistent_bytes
     cdef readonly bint is_paused
@@ -59,6 +60,7 @@ cdef class Queue(Pumped):
     cdef readonly object paging
     cdef int64_t _delivery_limit
     cdef object _retry
+    cdef bint _holds_letters
     cdef bint is_simple
     cdef bint _sparing
 
@@ -82,7 +84,7 @@ cdef class Queue(Pumped):
     cdef object _let_go(self, Message message)
     cpdef object retire(self, Message message, object reason)
     cdef object _end(self, Message message, object reason)
-    cdef object _forget(self, Message message)
+    cpdef object forget(self, Message message)
     cpdef object wake(self, Subscriber consumer)
     @cython.locals(ttl_ms=int64_t)
     cpdef object apply(self, object settings)

@@ -1,9 +1,10 @@
 """A queue: takes messages in, hands them out, and sees each to its end.
 
 A message is in exactly one state: ready (in `ready`), unacked (held by a channel), waiting for its next try (in
-`retries`) or settled (acked, expired, dropped, dead-lettered). What is unacked and what is persistent is counted here,
-and for many at once in runs.py. Handing out happens in `pump`, at the end of the turn; the few rules that depend on
-whether a consumer is there at once (TTL 0, length limits) pump first and judge then. All of it is synchronous.
+`retries`), a dead letter that cannot go yet (in `outbox`) or settled (acked, expired, dropped, dead-lettered). What is
+unacked and what is persistent is counted here, and for many at once in runs.py. Handing out happens in `pump`, at the
+end of the turn; the few rules that depend on whether a consumer is there at once (TTL 0, length limits) pump first and
+judge then. All of it is synchronous.
 """
 
 from functools import partial
@@ -22,6 +23,7 @@ from rabbitlike.broker.queues.fairness import read_shares
 from rabbitlike.broker.queues.lease import Lease
 from rabbitlike.broker.queues.limits import Limits
 from rabbitlike.broker.queues.log import Log, Page
+from rabbitlike.broker.queues.outbox import Outbox, tell_fallback
 from rabbitlike.broker.queues.paging import Paging
 from rabbitlike.broker.queues.pollers import Pollers
 from rabbitlike.broker.queues.ready import Ready
@@ -47,6 +49,7 @@ class Queue(Pumped):
 
     __slots__ = (
         "_delivery_limit",
+        "_holds_letters",
         "_limits",
         "_retry",
         "_sparing",
@@ -70,6 +73,7 @@ class Queue(Pumped):
         "name",
         "next_position",
         "operator_policy",
+        "outbox",
         "owner",
         "paging",
         "persistent_bytes",
@@ -147,6 +151,8 @@ class Queue(Pumped):
         self.unacked_persistent_bytes = 0
         #: Messages that wait for their next try; made when the first one does.
         self.retries: Waiting | None = None
+        #: Dead letters that are kept until they can go; made when the first one dies.
+        self.outbox: Outbox | None = None
         #: What was fetched over HTTP and is held there; made when the first one is.
         self.loans: Loans | None = None
         #: Who is told when there is something that no consumer takes; made when the first one waits.
@@ -377,6 +383,12 @@ class Queue(Pumped):
             self.retries = Waiting(self)
         return self.retries
 
+    def keep_letters(self) -> Outbox:
+        """Where dead letters are until they have gone."""
+        if self.outbox is None:
+            self.outbox = Outbox(self)
+        return self.outbox
+
     def _let_go(self, message: Message) -> None:
         """It is not unacked any more."""
         if self.ready.has_levels:
@@ -404,15 +416,19 @@ class Queue(Pumped):
             self.ready.shrink_page(page, 1, len(message.body))
         if self.retries is not None:
             self.retries.gone(message)
-        self._forget(message)
+        self.forget(message)
 
     def purge(self) -> int:
-        """Drop all that is ready or waits for its next try; how many that were."""
-        count = self.ready.count + self.waiting_count
-        waiting = [] if self.retries is None else self.retries.clear()
+        """Drop all that is ready, waits for its next try or is a dead letter here still; how many that were."""
+        count = self.ready.count + self.waiting_count + self.letter_count
+        aside = [] if self.retries is None else self.retries.clear()
+        if self.outbox is not None:
+            aside += self.outbox.messages()
         if self.log is not None and not self.deleted:
-            self.paging.purge(self.log, waiting)
+            self.paging.purge(self.log, aside)
         self.ready.clear()
+        if self.outbox is not None:
+            self.outbox.clear()  # not before pages were read, which leave out what is in there
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
         self.expiry.clear()
@@ -421,11 +437,14 @@ class Queue(Pumped):
 
     def _end(self, message: Message, reason: Reason) -> None:
         """The queue is done with a message: the store may forget it, and a dead letter may go out, in the same
-        commit."""
-        self._forget(message)
-        bury(self, message, reason)
+        commit. Or it is kept until that letter can go."""
+        if self._holds_letters:
+            self.keep_letters().add(message, reason)
+        else:
+            self.forget(message)
+            bury(self, message, reason)
 
-    def _forget(self, message: Message) -> None:
+    def forget(self, message: Message) -> None:
         """It is not this queue's any more."""
         if message.persistent:
             self.persistent_count -= 1
@@ -471,7 +490,10 @@ class Queue(Pumped):
         )
         if is_shared_otherwise:
             self.ready.shares = read_shares(settings.weights, settings.priority_max_wait_ms, self.turn)
+        if settings.dead_letter_strategy == "at-least-once" and not settings.holds_letters:
+            tell_fallback(self, settings)
         self.settings = settings
+        self._holds_letters = settings.holds_letters
         ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
         self.expiry.change_ttl(ttl_ms)
         self._limits.apply(settings)
@@ -503,6 +525,8 @@ class Queue(Pumped):
             self.vhost.retrace_queue(self)
         self.lease.renew()
         self._limits.trim()
+        if self.outbox is not None:
+            self.outbox.changed()
         if (settings.consumer_timeout_ms, settings.ack_timeout_ms) != timeouts:
             for consumer in self.consumers.all:
                 consumer.retime()
@@ -520,8 +544,8 @@ class Queue(Pumped):
     def start_at(self, next_position: int) -> None:
         """Recovery: positions go on behind those of the last run, of which only persistent messages are left."""
         self.next_position = next_position
-        self.persistent_count = self.ready.count + self.waiting_count
-        self.persistent_bytes = self.ready.body_bytes + (0 if self.retries is None else self.retries.body_bytes)
+        self.persistent_count = self.ready.count + self.waiting_count + self.letter_count
+        self.persistent_bytes = self.ready.body_bytes + self.aside_bytes
 
     def delete(self) -> None:
         """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
@@ -532,6 +556,8 @@ class Queue(Pumped):
             self.log.delete()
         if self.retries is not None:
             self.retries.stop()
+        if self.outbox is not None:
+            self.outbox.stop()
         if self.loans is not None:
             self.loans.stop()
         if self.pollers is not None:
@@ -555,9 +581,20 @@ class Queue(Pumped):
         return 0 if self.retries is None else self.retries.count
 
     @property
+    def letter_count(self) -> int:
+        """Dead letters that have not gone yet."""
+        return 0 if self.outbox is None else self.outbox.count
+
+    @property
+    def aside_bytes(self) -> int:
+        """Octets of the bodies of those that are neither ready nor unacked."""
+        waiting = 0 if self.retries is None else self.retries.body_bytes
+        return waiting if self.outbox is None else waiting + self.outbox.body_bytes
+
+    @property
     def is_idle(self) -> bool:
         """Has it no message at all, in whatever state?"""
-        return self.ready.count == 0 and self.unacked_count == 0 and self.waiting_count == 0
+        return not (self.ready.count or self.unacked_count or self.waiting_count or self.letter_count)
 
     @property
     def last_position(self) -> int:

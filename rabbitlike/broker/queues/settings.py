@@ -45,6 +45,7 @@ class QueueSettings:
     max_message_size: int | None = None
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
+    #: What was asked for; `holds_letters` says what holds.
     dead_letter_strategy: DeadLetterStrategy = "at-most-once"
     #: Without an exchange, dead letters go to a queue that is kept for them.
     dead_letter_auto: bool = False
@@ -67,6 +68,17 @@ class QueueSettings:
     #: How long a consumer may hold a message before it goes back.
     ack_timeout_ms: int | None = None
 
+    @property
+    def holds_letters(self) -> bool:
+        """Whether dead letters are kept until they can go. parity: whatever is asked for, at-least-once takes a quorum
+        queue that has an exchange for them and drops nothing to make room."""
+        return (
+            self.dead_letter_strategy == "at-least-once"
+            and self.queue_type == "quorum"
+            and self.dead_letter_exchange is not None
+            and self.overflow is Overflow.REJECT_PUBLISH
+        )
+
 
 def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
     """Read arguments that have passed their checks."""
@@ -74,7 +86,7 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
     overflow = Overflow(arguments.get("x-overflow", Overflow.DROP_HEAD.value))
     if quorum and overflow is Overflow.REJECT_PUBLISH_DLX:
         overflow = Overflow.DROP_HEAD  # parity: quorum queues take the word and fall back to their default
-    at_least_once = arguments.get("x-dead-letter-strategy") == "at-least-once" and overflow is Overflow.REJECT_PUBLISH
+    at_least_once = arguments.get("x-dead-letter-strategy") == "at-least-once"
     limit = optional_int(arguments, "x-delivery-limit")
     if limit is None and "x-retry-initial" in arguments:
         limit = DELIVERY_LIMIT

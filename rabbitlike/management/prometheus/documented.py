@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _NUMBERS: Final[tuple[tuple[str, str, str, Callable[[Queue], int]], ...]] = (
     ("depth", "Messages that are ready", "gauge", lambda queue: queue.message_count),
     ("delayed", "Messages that wait for their next try", "gauge", lambda queue: queue.waiting_count),
+    ("held_letters", "Dead letters that cannot go yet", "gauge", lambda queue: queue.letter_count),
     ("enqueue_total", "Messages that came in", "counter", lambda queue: queue.counters.publish),
     ("dequeue_total", "Messages that were handed out", "counter", lambda queue: queue.counters.deliver_get),
     ("ack_total", "Messages that were acknowledged", "counter", lambda queue: queue.counters.ack),

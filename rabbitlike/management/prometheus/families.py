@@ -20,6 +20,7 @@ from prometheus_client.core import (
 from rabbitlike import __version__
 from rabbitlike.broker.alarms import DISK, MEMORY
 from rabbitlike.broker.counters import SIZES
+from rabbitlike.broker.queues.dead_letter import Fate
 from rabbitlike.management.kinds import NODE_COUNTS, NODE_LENGTHS
 from rabbitlike.management.node import ERLANG, PROCESSES
 from rabbitlike.management.prometheus.groups import IN, OUT
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 AMQP: Final = "amqp091"
 #: All queues are of one make here, whatever type they were declared as.
 QUEUE_TYPE: Final = "rabbit_classic_queue"
+QUORUM: Final = "rabbit_quorum_queue"
 
 _CHURN: Final = {
     "connections_opened": ("connections_created", "Total number of connections opened"),
@@ -236,9 +238,16 @@ def dead_letters(here: Context) -> Iterator[Metric]:
             f"Total number of messages dead-lettered due to {reason.value.replace('_', ' ')}",
             labels=("queue_type", "dead_letter_strategy"),
         )
-        for strategy, count in zip(("disabled", "at_most_once"), counts, strict=True):
-            family.add_metric((QUEUE_TYPE, strategy), count)
+        family.add_metric((QUEUE_TYPE, "disabled"), counts[Fate.DROPPED])
+        family.add_metric((QUEUE_TYPE, "at_most_once"), counts[Fate.AT_MOST_ONCE])
+        family.add_metric((QUORUM, "at_least_once"), counts[Fate.AT_LEAST_ONCE])
         yield family
+    yield _labelled(
+        "messages_dead_lettered_confirmed",
+        "Total number of messages dead-lettered and confirmed by target queues",
+        here.broker.letters_taken,
+        {"queue_type": QUORUM, "dead_letter_strategy": "at_least_once"},
+    )
 
 
 def _labelled(name: str, said: str, value: int, labels: dict[str, str]) -> Metric:

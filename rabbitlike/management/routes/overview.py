@@ -71,7 +71,8 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
     sums = [await queue_sums(vhost) for vhost in vhosts]
     ready, unacked = sum(each.ready for each in sums), sum(each.unacked for each in sums)
     waiting = sum(each.waiting for each in sums)
-    totals: View = {"messages": ready + unacked + waiting, "messages_ready": ready, "messages_unacknowledged": unacked}
+    aside = waiting + sum(each.letters for each in sums)
+    totals: View = {"messages": ready + unacked + aside, "messages_ready": ready, "messages_unacknowledged": unacked}
     reading.annotate(totals, MESSAGES, ages.lengths)
     # Those that wait for their next try, as each queue tells; and those that are in no queue yet, as each vhost does.
     totals["messages_delayed"] = waiting

@@ -246,6 +246,7 @@ def test_quorum_queue() -> None:
         default_priority=4,
         delivery_limit=20,
     )
+    assert read.holds_letters
 
 
 @pytest.mark.parametrize(("given", "limit"), [(5, 5), (0, 0), (-1, None)])
@@ -258,7 +259,7 @@ def test_quorum_falls_back_where_overflow_does_not_suit() -> None:
     rejecting_dlx = settings(typed(queue_type=("S", "quorum"), overflow=("S", "reject-publish-dlx")))
     assert rejecting_dlx.overflow is Overflow.DROP_HEAD
     dropping = settings(typed(queue_type=("S", "quorum"), dead_letter_strategy=("S", "at-least-once")))
-    assert dropping.dead_letter_strategy == "at-most-once"
+    assert not dropping.holds_letters
     assert settings(typed(overflow=("S", "reject-publish-dlx"))).overflow is Overflow.REJECT_PUBLISH_DLX
 
 

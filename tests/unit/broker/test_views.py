@@ -274,11 +274,11 @@ def test_bindings(pair: Pair, ch: Channel) -> None:
 
 def test_vhosts(pair: Pair) -> None:
     vhost = pair.broker.vhosts["/"]
-    assert "messages" not in views.vhost(vhost, views.Sums(0, 0, 0, 0)), "parity: nobody has used it yet"
+    assert "messages" not in views.vhost(vhost, views.Sums(0, 0, 0, 0, 0)), "parity: nobody has used it yet"
     ch = pair.connect().channel()
     ch.declare("q")
     ch.publish(b"m", key="q")
-    view = shown(views.vhost(vhost, views.Sums(1, 0, 0, 0)))
+    view = shown(views.vhost(vhost, views.Sums(1, 0, 0, 0, 0)))
     assert (view["messages"], view["messages_ready"], view["messages_unacknowledged"]) == (1, 1, 0)
     assert view["message_stats"] == {"publish": 1, "confirm": 0, "return_unroutable": 0, "drop_unroutable": 0}
     assert list(view["cluster_state"].values()) == ["running"]  # type: ignore[attr-defined]

@@ -1,0 +1,275 @@
+"""Dead letters of one queue that are to go out at least once: they are the queue's until those who are to have them do.
+
+A letter that has no way (no exchange, no route, a cycle) or that a full queue refuses is kept, on disk as well: as dead
+as it is, with the reason, and with the names of those who took it, so that they are not given it twice. Out of here and
+into the others is one commit. parity: only the first few that cannot go are tried again, the others stand in line
+behind them; but RabbitMQ tries every three minutes, and this as soon as something has changed that may help.
+"""
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.aside import Aside
+from rabbitlike.broker.queues.burial import Sent, mourn, send
+from rabbitlike.broker.queues.dead_letter import Fate, Reason
+from rabbitlike.broker.queues.log import StoredBatch
+from rabbitlike.broker.queues.settings import QueueSettings
+from rabbitlike.broker.states import GONE, LOGGED
+from rabbitlike.storage.api import Attempt
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+
+log = logging.getLogger(__name__)
+
+#: Letters that cannot go and are tried again; RabbitMQ has 32.
+WINDOW: Final = 100
+#: Letters that are sent in one turn.
+STRIDE: Final = 1000
+#: Between two looks at what has changed: while letters go, and at most.
+SHORTEST_MS: Final = 50
+LONGEST_MS: Final = 1000
+#: Above every place in line.
+_ALL: Final = 1 << 62
+
+
+class Letter:
+    """One of them."""
+
+    __slots__ = ("died_at_ms", "is_noted", "message", "reason", "refused", "taken")
+
+    def __init__(self, message: Message, reason: Reason, died_at_ms: int) -> None:
+        self.message = message
+        self.reason = reason
+        self.died_at_ms = died_at_ms
+        #: Names of the queues that have it already.
+        self.taken: tuple[str, ...] = ()
+        #: Those that had no room for it; none, where there was no way at all.
+        self.refused: list[Queue] = []
+        #: The disk knows, or will, that it is a letter.
+        self.is_noted = False
+
+    def pack(self) -> bytes:
+        """What is to be known after a restart, as short strings: the reason, and who has it."""
+        words = [word.encode("utf-8", "surrogateescape") for word in (self.reason.value, *self.taken)]
+        return b"".join(bytes((len(word),)) + word for word in words)
+
+
+def unpack(message: Message, died_at_ms: int, death: bytes) -> Letter:
+    words: list[str] = []
+    at = 0
+    while at < len(death):
+        end = at + 1 + death[at]
+        words.append(death[at + 1 : end].decode("utf-8", "surrogateescape"))
+        at = end
+    letter = Letter(message, Reason(words[0]), died_at_ms)
+    letter.taken = tuple(words[1:])
+    letter.is_noted = True
+    return letter
+
+
+class Outbox(Aside):
+    """The letters of one queue, in the order they died."""
+
+    __slots__ = ("_generation", "_is_called", "_line", "_new", "_number", "_pause_ms", "_stuck", "_told")
+
+    def __init__(self, queue: "Queue") -> None:
+        super().__init__(queue)
+        #: Those that could not go, and those behind them, not tried yet.
+        self._stuck: list[Letter] = []
+        self._line: deque[Letter] = deque()
+        #: Those that died in this turn.
+        self._new: list[Letter] = []
+        self._number = 0
+        self._is_called = False
+        self._pause_ms = SHORTEST_MS
+        #: The vhost's, when they were tried last; -1: they are to be tried again in any case.
+        self._generation = -1
+        #: What the log has been told of.
+        self._told: set[str] = set()
+
+    def add(self, message: Message, reason: Reason) -> None:
+        """A message died. It is out of the line or out of its consumer's hands, and still the queue's."""
+        message.state = GONE
+        mourn(self._queue, message, reason, Fate.AT_LEAST_ONCE)
+        letter = Letter(message, reason, self._turn.now_ms)
+        self._number += 1
+        self.put(message, self._number)
+        self._line.append(letter)
+        self._new.append(letter)
+        self._call()
+
+    def recover(self, batch: StoredBatch, attempt: Attempt, size: int) -> None:
+        """One that was here when the last run ended; they come in the order they died."""
+        self._number += 1
+        message = self.put_unread(batch, attempt.batch_index, attempt.position, attempt.times, self._number, size)
+        message.state = GONE
+        self._line.append(unpack(message, attempt.due_at_ms, attempt.death))
+        self._watch(self._turn.now_ms)
+
+    def messages(self) -> list[Message]:
+        """All of them, perhaps without their octets."""
+        return list(self._here.values())
+
+    def clear(self) -> list[Message]:
+        queue_log = self._queue.log
+        if queue_log is not None:
+            for letter in (*self._stuck, *self._line):
+                if letter.is_noted:
+                    queue_log.erase(letter.message)
+        self._stuck = []
+        self._line.clear()
+        self._new = []
+        self._told.clear()
+        return super().clear()
+
+    def changed(self) -> None:
+        """The queue has other settings: its letters may have another way now, or none any more."""
+        self._generation = -1
+        self._call()
+
+    # Sending
+
+    def _call(self) -> None:
+        """Later in this turn, and so in the commit that they died in."""
+        if not self._is_called:
+            self._is_called = True
+            self._turn.later(self._go)
+
+    def _go(self) -> None:
+        self._is_called = False
+        self._send_all()
+        self._rest()
+        new, self._new = self._new, []
+        for letter in new:
+            if self.has(letter.message.position):
+                self._note(letter)
+
+    def on_due(self) -> None:
+        self._pause_ms = SHORTEST_MS if self._send_all() else min(2 * self._pause_ms, LONGEST_MS)
+        self._rest()
+
+    def _send_all(self) -> bool:
+        """Try those again for which something has changed, then those in line. Has any gone?"""
+        if self._queue.deleted:
+            return False
+        if not self._queue.settings.holds_letters:
+            self._give_up()
+            return False
+        before = self.count
+        generation = self._queue.vhost.generation
+        is_changed, self._generation = generation != self._generation, generation
+        tried, self._stuck = self._stuck, []
+        for letter in tried:
+            is_worth_it = is_changed or _has_room(letter, is_moving=self.count < before)
+            if not is_worth_it or not self._try(letter):
+                self._stuck.append(letter)
+        left = STRIDE
+        while self._line and len(self._stuck) < WINDOW and left:
+            left -= 1
+            letter = self._line.popleft()
+            if not self._try(letter):
+                self._stuck.append(letter)
+        return self.count < before
+
+    def _rest(self) -> None:
+        """See to it that they are looked at again."""
+        if self.count == 0:
+            self.stop()
+            self._pause_ms = SHORTEST_MS
+            if self._told:
+                self._told.clear()
+                log.info("%s: all dead letters that were kept back have gone", _name(self._queue))
+        elif self._line and len(self._stuck) < WINDOW:
+            self._watch(self._turn.now_ms)
+        else:
+            self._watch(self._turn.now_ms + self._pause_ms)
+
+    def _try(self, letter: Letter) -> bool:
+        """Send it to those that do not have it. Is it gone?"""
+        message = letter.message
+        if not message.properties:
+            self.read(message, _ALL, self._queue.paging.window_bytes)
+            if not message.properties:
+                self.leave(message)  # it stays on disk
+                return True
+        size = len(message.body)
+        # It may go to this very queue, whose limits are not to count it twice.
+        self.count -= 1
+        self.body_bytes -= size
+        sent = send(self._queue, message, letter.reason, letter.died_at_ms, letter.taken)
+        self.count += 1
+        self.body_bytes += size
+        letter.taken += tuple(target.name for target in sent.taken)
+        letter.refused = sent.refused
+        if sent.has_exchange and letter.taken and not sent.refused:
+            self._end(letter)
+            return True
+        if sent.taken:
+            self._note(letter)
+        elif not sent.refused:
+            self._tell(sent)
+        return False
+
+    def _end(self, letter: Letter) -> None:
+        queue = self._queue
+        queue.vhost.broker.letters_taken += 1
+        self.leave(letter.message)
+        queue.forget(letter.message)
+        if letter.is_noted and queue.log is not None:
+            queue.log.erase(letter.message)
+
+    def _give_up(self) -> None:
+        """parity: who changes the strategy means those that are here as well."""
+        queue = self._queue
+        body_bytes = self.body_bytes
+        messages = self.clear()
+        # Of those whose octets are on disk only, nobody knows more than that.
+        queue.persistent_bytes -= body_bytes - sum(len(message.body) for message in messages)
+        for message in messages:
+            queue.forget(message)
+        if messages:
+            log.info(
+                "%s: deleted %d dead letters (%d octets) that were kept back", _name(queue), len(messages), body_bytes
+            )
+
+    def _note(self, letter: Letter) -> None:
+        """Let the disk know that it is a letter."""
+        if letter.message.logged == LOGGED and self._queue.log is not None:
+            letter.is_noted = True
+            self._queue.log.dies(letter.message, letter.died_at_ms, letter.pack())
+
+    def _tell(self, sent: Sent) -> None:
+        """Once, until all have gone: somebody has to do something about it."""
+        settings = self._queue.settings
+        why = f"there is no exchange '{settings.dead_letter_exchange}'"
+        if sent.has_exchange:
+            why = f"exchange '{settings.dead_letter_exchange}' leads them to no queue that may have them"
+        if why not in self._told:
+            self._told.add(why)
+            log.warning("%s: dead letters are kept back: %s", _name(self._queue), why)
+
+
+def _has_room(letter: Letter, *, is_moving: bool) -> bool:
+    """Has one that refused it room by now?"""
+    size = len(letter.message.body)
+    for target in letter.refused:
+        if is_moving and not target.has_room(1, size):
+            target.pump()  # somebody may take what went there just now, and make room
+        if target.has_room(1, size):
+            return True
+    return False
+
+
+def _name(queue: "Queue") -> str:
+    return f"queue '{queue.name}' in vhost '{queue.vhost.name}'"
+
+
+def tell_fallback(queue: "Queue", settings: QueueSettings) -> None:
+    """A queue is to send its letters at least once, and cannot."""
+    if settings.dead_letter_exchange is None:
+        log.warning("%s: dead-letter strategy at-least-once means nothing without an exchange", _name(queue))
+    else:
+        log.warning("%s: dead letters are sent at most once: at-least-once takes overflow reject-publish", _name(queue))
