@@ -369,8 +369,8 @@ class Vhost:
             return 0
         if if_unused and queue.consumer_count:
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
-        count = queue.message_count + queue.waiting_count + queue.letter_count
-        if if_empty and count:
+        count = queue.message_count + queue.waiting_count
+        if if_empty and (count or queue.letter_count):
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
         del self.queues[queue.name]
         self.broker.topology.remove_queue(queue)

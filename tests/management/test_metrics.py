@@ -172,6 +172,34 @@ async def test_dead_letters(api: Api) -> None:
     assert counts == {"disabled": 0, "at_most_once": 3, "at_least_once": 0}
 
 
+async def test_dead_letters_that_are_kept(api: Api) -> None:
+    ch = api.pair.connect().channel()
+    strategy = {"x-queue-type": "quorum", "x-overflow": "reject-publish", "x-dead-letter-strategy": "at-least-once"}
+    ch.declare("q", durable=True, arguments={**strategy, "x-dead-letter-exchange": "dlx", "x-message-ttl": 0})
+    ch.publish(b"x", key="q")
+
+    async def counts() -> tuple[float, float, float]:
+        families = await read(api)
+        expired = families["rabbitmq_global_messages_dead_lettered_expired"].samples
+        (died,) = (each.value for each in expired if each.labels["dead_letter_strategy"] == "at_least_once")
+        (taken,) = families["rabbitmq_global_messages_dead_lettered_confirmed"].samples
+        assert taken.labels == {"queue_type": "rabbit_quorum_queue", "dead_letter_strategy": "at_least_once"}
+        (kept,) = families["rabbitlike_queue_held_letters"].samples
+        return died, taken.value, kept.value
+
+    assert await counts() == (1, 0, 1)
+    view = (await api.get("/api/queues/%2F/q")).json()
+    assert (view["messages"], view["messages_dlx"], view["message_bytes_dlx"]) == (1, 1, 1)
+    assert view["x_stats"]["held_dead_letters"] == view["x_stats"]["total_messages"] == 1
+    assert (await api.get("/api/overview")).json()["queue_totals"]["messages"] == 1
+    assert (await api.get("/api/vhosts/%2F")).json()["messages"] == 1
+    ch.declare_exchange("dlx", "fanout")
+    ch.declare("dead")
+    ch.bind("dead", "dlx")
+    api.pair.advance(1000)
+    assert await counts() == (1, 1, 0)
+
+
 async def test_our_own(api: Api) -> None:
     ch = api.pair.connect().channel()
     ch.declare("q")

@@ -8,6 +8,7 @@ behind them; but RabbitMQ tries every three minutes, and this as soon as somethi
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.message import Message
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 #: Letters that cannot go and are tried again; RabbitMQ has 32.
 WINDOW: Final = 100
 #: Letters that are sent in one turn.
-STRIDE: Final = 1000
+STRIDE: Final = 200
 #: Between two looks at what has changed: while letters go, and at most.
 SHORTEST_MS: Final = 50
 LONGEST_MS: Final = 1000
@@ -47,7 +48,7 @@ class Letter:
         #: Names of the queues that have it already.
         self.taken: tuple[str, ...] = ()
         #: Those that had no room for it; none, where there was no way at all.
-        self.refused: list[Queue] = []
+        self.refused: Sequence[Queue] = ()
         #: The disk knows, or will, that it is a letter.
         self.is_noted = False
 

@@ -157,7 +157,7 @@ class Paging:
     def recover(self, log: Log, batches: list[Batch], mark: tuple[int, int], attempts: list[Attempt]) -> None:
         """Take up what the last run left of this queue: descriptors only, no message is read."""
         next_position, self._delivered_position = mark
-        self._attempts = {attempt.position: attempt.times for attempt in attempts}
+        self._attempts = {attempt.position: attempt.times for attempt in attempts if not attempt.death}
         queue = self._queue
         log.delivered_position = self._delivered_position
         waits: dict[int, list[Attempt]] = {}
