@@ -53,7 +53,7 @@ FIELDS: Final = (
     Allowed(
         "queues-without-stats", "*exclusive *node *leader *members *online", "the same fields for all kinds of queues"
     ),
-    Allowed("*queue*", "*open_files *messages_dlx *message_bytes_dlx *single_active_consumer_ctag", QUORUM, "missing"),
+    Allowed("*queue*", "*open_files *single_active_consumer_ctag", QUORUM, "missing"),
     Allowed(
         "*queue*",
         "*consumer_tag *head_message_timestamp *_paged_out *_ram *idle_since *recoverable_slaves",

@@ -129,7 +129,7 @@ class Outbox(Aside):
     def changed(self) -> None:
         """The queue has other settings: its letters may have another way now, or none any more."""
         self._generation = -1
-        self._call()
+        self._turn.later(self.on_due)
 
     # Sending
 
@@ -141,24 +141,29 @@ class Outbox(Aside):
 
     def _go(self) -> None:
         self._is_called = False
-        self._send_all()
-        self._rest()
+        if self._can_send():
+            self._send_line()
+            self._rest()
         new, self._new = self._new, []
         for letter in new:
             if self.has(letter.message.position):
                 self._note(letter)
 
     def on_due(self) -> None:
-        self._pause_ms = SHORTEST_MS if self._send_all() else min(2 * self._pause_ms, LONGEST_MS)
-        self._rest()
+        if self._can_send():
+            before = self.count
+            self._send_stuck()
+            self._send_line()
+            self._pause_ms = SHORTEST_MS if self.count < before else min(2 * self._pause_ms, LONGEST_MS)
+            self._rest()
 
-    def _send_all(self) -> bool:
-        """Try those again for which something has changed, then those in line. Has any gone?"""
-        if self._queue.deleted:
-            return False
+    def _can_send(self) -> bool:
         if not self._queue.settings.holds_letters:
             self._give_up()
-            return False
+        return self.count > 0
+
+    def _send_stuck(self) -> None:
+        """Try those again for which something has changed."""
         before = self.count
         generation = self._queue.vhost.generation
         is_changed, self._generation = generation != self._generation, generation
@@ -167,13 +172,14 @@ class Outbox(Aside):
             is_worth_it = is_changed or _has_room(letter, is_moving=self.count < before)
             if not is_worth_it or not self._try(letter):
                 self._stuck.append(letter)
+
+    def _send_line(self) -> None:
         left = STRIDE
         while self._line and len(self._stuck) < WINDOW and left:
             left -= 1
             letter = self._line.popleft()
             if not self._try(letter):
                 self._stuck.append(letter)
-        return self.count < before
 
     def _rest(self) -> None:
         """See to it that they are looked at again."""
