@@ -76,6 +76,8 @@ class Aside(FirstDue):
         # What was guessed of messages never read may have been too much or too little.
         self.body_bytes = max(0, self.body_bytes - len(message.body)) if self.count else 0
         self.memory_bytes -= MESSAGE_COST + len(message.body)
+        if self.count == 0:
+            self._unwritten.clear()
 
     def clear(self) -> list[Message]:
         """None stands here any more; those that did, perhaps without their octets."""

@@ -12,6 +12,7 @@ cdef class Limits:
     cdef int64_t _max_length
     cdef int64_t _max_bytes
     cdef object _overflow
+    cdef object outbox
     cdef bint are_set
     cdef bint refuse
 

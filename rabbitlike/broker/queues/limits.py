@@ -13,13 +13,14 @@ from rabbitlike.broker.queues.ready import Ready
 from rabbitlike.broker.queues.settings import Overflow, QueueSettings
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.queues.outbox import Outbox
     from rabbitlike.broker.queues.queue import Queue
 
 
 class Limits:
     """The length limits of one queue; -1: none."""
 
-    __slots__ = ("_max_bytes", "_max_length", "_overflow", "_queue", "_ready", "are_set", "refuse")
+    __slots__ = ("_max_bytes", "_max_length", "_overflow", "_queue", "_ready", "are_set", "outbox", "refuse")
 
     def __init__(self, queue: "Queue", ready: Ready) -> None:
         self._queue = queue
@@ -27,6 +28,8 @@ class Limits:
         self._max_length = -1
         self._max_bytes = -1
         self._overflow = Overflow.DROP_HEAD
+        #: The queue's, once it has one.
+        self.outbox: Outbox | None = None
         self.are_set = False
         #: One too many is not taken in; otherwise others make room for it.
         self.refuse = False
@@ -41,10 +44,9 @@ class Limits:
     def have_room(self, count: int, body_bytes: int) -> bool:
         """For so many more messages, of so many octets?"""
         ready = self._ready
-        outbox = self._queue.outbox
-        if outbox is not None:
-            count += outbox.count
-            body_bytes += outbox.body_bytes
+        if self.outbox is not None:
+            count += self.outbox.count
+            body_bytes += self.outbox.body_bytes
         if 0 <= self._max_length < ready.count + count:
             return False
         return not 0 <= self._max_bytes < ready.body_bytes + body_bytes

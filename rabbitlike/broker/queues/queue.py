@@ -386,7 +386,7 @@ class Queue(Pumped):
     def keep_letters(self) -> Outbox:
         """Where dead letters are until they have gone."""
         if self.outbox is None:
-            self.outbox = Outbox(self)
+            self.outbox = self._limits.outbox = Outbox(self)
         return self.outbox
 
     def _let_go(self, message: Message) -> None:

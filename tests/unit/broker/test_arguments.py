@@ -260,6 +260,10 @@ def test_quorum_falls_back_where_overflow_does_not_suit() -> None:
     assert rejecting_dlx.overflow is Overflow.DROP_HEAD
     dropping = settings(typed(queue_type=("S", "quorum"), dead_letter_strategy=("S", "at-least-once")))
     assert not dropping.holds_letters
+    classic = QueueSettings(
+        overflow=Overflow.REJECT_PUBLISH, dead_letter_exchange="", dead_letter_strategy="at-least-once"
+    )
+    assert not classic.holds_letters
     assert settings(typed(overflow=("S", "reject-publish-dlx"))).overflow is Overflow.REJECT_PUBLISH_DLX
 
 
