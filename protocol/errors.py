@@ -7,6 +7,7 @@ table), never from the place that raised it. Raise through the makers: `raise no
 from typing import Final
 
 REPLY_TEXT_MAX: Final = 255
+_DOTS: Final = "..."
 
 NAMES: Final[dict[int, str]] = {
     311: "CONTENT_TOO_LARGE",
@@ -61,15 +62,15 @@ class AmqpError(Exception):
 
 
 def cut_to_shortstr(text: str) -> str:
-    """The longest head of `text` that fits 255 octets and does not end inside a character."""
+    """`text` if it fits 255 octets, else the longest head of it that does with three dots: no part of a character."""
     octets = text.encode("utf-8", "surrogateescape")
     if len(octets) <= REPLY_TEXT_MAX:
         return text
-    end = REPLY_TEXT_MAX
+    longest = end = REPLY_TEXT_MAX - len(_DOTS)
     # A character is at most four octets; more continuation octets than three are not UTF-8 and may be cut anywhere.
-    while end > REPLY_TEXT_MAX - 3 and octets[end] & 0xC0 == 0x80:
+    while end > longest - 3 and octets[end] & 0xC0 == 0x80:
         end -= 1
-    return octets[:end].decode("utf-8", "surrogateescape")
+    return octets[:end].decode("utf-8", "surrogateescape") + _DOTS
 
 
 def content_too_large(text: str) -> AmqpError:
