@@ -85,6 +85,10 @@ class Array(list[Value]):
         super().__init__(items)
         self.kinds: list[str] = list(kinds)
 
+    def kind(self, index: int) -> str:
+        """The type letter an item has, or would have, on the wire."""
+        return _kind_for(self.kinds[index] if index < len(self.kinds) else None, self[index])
+
 
 class Table(dict[str, Value]):
     """A field table. `kinds` holds the type letter of the values that came from the wire or through `put`."""
@@ -137,16 +141,23 @@ def kind_name(letter: str) -> str:
 
 
 def same_value(a: Value, b: Value) -> bool:
-    """Whether two arguments are equivalent: integers of any width by value, otherwise same type and same value."""
+    """Whether two arguments are equivalent: integers of any width by value, text and octets by their octets, otherwise
+    same type and same value."""
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same_value(a[key], b[key]) for key in a)
     if isinstance(a, list):
         return isinstance(b, list) and len(a) == len(b) and all(map(same_value, a, b))
+    if isinstance(a, str | bytes) and isinstance(b, str | bytes):
+        return _octets(a) == _octets(b)
     if _family(a) != _family(b):
         return False
     if isinstance(a, float) and isinstance(b, float) and isnan(a):
         return isnan(b)
     return a == b
+
+
+def _octets(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
 
 def decode(raw: bytes | memoryview, at: int = 0) -> tuple[Table, int]:

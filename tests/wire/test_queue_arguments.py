@@ -305,3 +305,15 @@ def test_dead_letter_exchange_needs_rights(permission: Permission, denied: str) 
 def test_plain_queue_needs_configure_only() -> None:
     """#77 no DLX, no read and no write."""
     assert user_channel(Permission("^q$", "", "")).declare("q").queue == "q"
+
+
+def test_text_and_octets_are_the_same_value() -> None:
+    """#72 a redeclare compares values of different types, and octets are octets."""
+    ch = Pair().connect().channel()
+    ch.declare("q", arguments={"x-dead-letter-exchange": "dead"})
+    refused(
+        ch,
+        inequivalent("x-dead-letter-exchange", "'other'", "'dead'"),
+        arguments={"x-dead-letter-exchange": "other"},
+    )
+    ch.client.channel().declare("q", arguments={"x-dead-letter-exchange": Typed("x", b"dead")})

@@ -290,12 +290,13 @@ def test_same_value_compares_integers_by_value_and_types_otherwise() -> None:
     assert tables.same_value(math.nan, math.nan)
     assert tables.same_value({"a": [1, {"b": None}]}, Table({"a": Array([1, Table({"b": None})])}))
     assert tables.same_value({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert tables.same_value("é", "é".encode())
     different: list[tuple[Value, Value]] = [
         (1, True),
         (1, 1.0),
         (1, Timestamp(1)),
         (1, Decimal(1)),
-        ("a", b"a"),
+        ("a", b"b"),
         (0, None),
         (False, None),
         ([1], [True]),
