@@ -96,12 +96,15 @@ class Content:
         if size < 14:
             raise frame_error("cannot decode content header")
         class_id, weight, body_size = octets.content_head(p, at)
+        if weight != 0:
+            # parity: such a header is none.
+            raise unexpected_frame(
+                f"expected content header for class {BASIC_CLASS}, got non content header frame instead"
+            )
         if class_id != BASIC_CLASS:
             raise unexpected_frame(
                 f"expected content header for class {BASIC_CLASS}, got one for class {class_id} instead"
             )
-        if weight != 0:
-            raise unexpected_frame("content header with a weight other than 0")
         if body_size > BODY_SIZE_CAP:
             raise frame_error(f"content body of {body_size} octets is larger than the limit of {BODY_SIZE_CAP}")
         if not octets.same(p, at + 12, size - 12, self.properties.raw):

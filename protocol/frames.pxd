@@ -69,6 +69,6 @@ cdef class FrameReader:
     cpdef object feed(self, bytearray data, Py_ssize_t end)
     @cython.locals(channel=Content, following=Py_ssize_t, bodies=list, largest=Py_ssize_t, count=Py_ssize_t)
     cdef bint _repeats(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef object _lose_framing(self, int kind, Py_ssize_t size, int end_octet)
+    cdef object _lose_framing(self, const unsigned char* p, Py_ssize_t at, int kind, Py_ssize_t size)
     @cython.locals(index=uint32_t)
     cdef object _take_method(self, Content channel, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)

@@ -6,7 +6,7 @@ before anybody below reads. Most messages look like the one before: a publish th
 is known by comparing octets, a delivery that differs in tag and body alone is a few copies.
 """
 
-from rabbitlike.protocol import octets
+from rabbitlike.protocol import erlang, octets
 from rabbitlike.protocol.constants import (
     BASIC_ACK,
     BASIC_DELIVER,
@@ -267,7 +267,7 @@ class FrameReader:
             kind, number, size = octets.frame_head(p, at)
             following = at + size + FRAME_OVERHEAD
             if size > self.payload_max or (following <= end and p[following - 1] != FRAME_END):
-                self._lose_framing(kind, size, p[following - 1] if size <= self.payload_max else FRAME_END)
+                self._lose_framing(p, at, kind, size)
             if following > end:
                 return
             self.at = following
@@ -320,12 +320,14 @@ class FrameReader:
             channel.on_publishes(bodies, following - at - count * (len(self._head) + len(self._between) + 13))
         return True
 
-    def _lose_framing(self, kind: int, size: int, end_octet: int) -> None:
+    def _lose_framing(self, p: bytearray, at: int, kind: int, size: int) -> None:
         """Nobody can tell where the next frame starts."""
         self.method_index = 0
-        if end_octet == FRAME_END:
-            raise frame_error(f"type {kind}, payload size {size} exceeds the frame-max limit of {self.payload_max}")
-        raise frame_error(f"type {kind}, payload size {size}: invalid frame end octet {end_octet}")
+        if size > self.payload_max:
+            told = f"{{frame_too_large,{size},{self.payload_max - FRAME_OVERHEAD}}}"
+            raise frame_error(f"{erlang.frame(kind, b'')}: {told}")
+        payload = octets.cut(p, at + 7, at + 7 + size)
+        raise frame_error(f"{erlang.frame(kind, payload)}: {{invalid_frame_end_marker,{p[at + 7 + size]}}}")
 
     def _take_method(self, channel: Content, p: bytearray, at: int, size: int) -> None:
         index = octets.get_u32(p, at) if size >= 4 else 0

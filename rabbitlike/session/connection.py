@@ -13,7 +13,7 @@ from pamqp import commands
 
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.clock import Timer
-from rabbitlike.protocol import methods, octets
+from rabbitlike.protocol import erlang, methods, octets
 from rabbitlike.protocol.constants import BODY_FRAME, DISCARD, HEADER_FRAME, HEARTBEAT_FRAME, METHOD_FRAME
 from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import (
@@ -198,12 +198,12 @@ class Connection(Flow):
         if self.state is CLOSED:
             return
         if kind == HEARTBEAT_FRAME:
-            if number != 0:
-                raise unexpected_frame("heartbeat frame on a channel other than 0")
             if payload:
-                raise frame_error(f"heartbeat frame with a payload of {len(payload)} octets")
+                raise frame_error(f"{erlang.frame(kind, payload)}: unknown_frame")
+            if number != 0:
+                raise unexpected_frame(erlang.frame(kind, payload))
         elif kind not in EXPECTED:
-            raise frame_error(f"unknown frame type {kind}")
+            raise frame_error(f"{erlang.frame(kind, payload)}: unknown_frame")
         elif number == 0:
             self._on_connection_frame(kind, payload)
         elif self.state is OPEN:
@@ -213,7 +213,7 @@ class Connection(Flow):
 
     def _on_connection_frame(self, kind: int, payload: bytes) -> None:
         if kind != METHOD_FRAME:
-            raise unexpected_frame(EXPECTED[METHOD_FRAME])
+            raise unexpected_frame(erlang.frame(kind, payload))
         self._note_method(payload)
         method = methods.decode(payload)
         if self.state is CLOSING and method.index not in (CLOSE, CLOSE_OK):

@@ -53,8 +53,9 @@ def test_reply_text_is_cut_to_a_shortstr(pair: Pair, name: str) -> None:
     text = ch.expect(commands.Channel.Close).reply_text
     whole_text = f"NOT_FOUND - no queue '{name}' in vhost '/'"
     assert 250 <= len(text.encode()) <= 255
-    assert text.rstrip(".") == whole_text[: len(text.rstrip("."))]
-    assert len(text.rstrip(".")) > 60
+    assert text.endswith("...")
+    assert text[:-3] == whole_text[: len(text) - 3]
+    assert len(text) > 60
 
 
 def test_ids_name_the_method_of_each_class(pair: Pair) -> None:
@@ -92,8 +93,24 @@ def test_unknown_frame_type(pair: Pair, other: Client, kind: int, channel: int) 
     client = pair.connect()
     client.channel(1)
     client.feed(frame(kind, channel, b"abc"))
-    client.expect_close(501, FRAME_ERROR, None)
+    client.expect_close(501, f'FRAME_ERROR - type {kind}, all octets = <<"abc">>: unknown_frame', None)
     other.expect_alive()
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        (b"", "all octets = <<>>"),
+        (b"0123456789abcdef", 'all octets = <<"0123456789abcdef">>'),
+        (b"0123456789abcdefg", 'first 16 octets = <<"0123456789abcdef">>'),
+        (b"\x00\xff", "all octets = <<0,255>>"),
+    ],
+)
+def test_unknown_frames_are_shown(pair: Pair, payload: bytes, shown: str) -> None:
+    """#3 The text shows how the frame begins, as Erlang prints octets."""
+    client = pair.connect()
+    client.feed(frame(4, 0, payload))
+    client.expect_close(501, f"FRAME_ERROR - type 4, {shown}: unknown_frame", None)
 
 
 @CUTS
@@ -115,7 +132,7 @@ def test_heartbeat_with_payload(pair: Pair) -> None:
     """#3 A heartbeat that carries anything is 501."""
     client = pair.connect()
     client.feed(frame(frames.HEARTBEAT, 0, b"x"))
-    client.expect_close(501, FRAME_ERROR, None)
+    client.expect_close(501, 'FRAME_ERROR - type 8, all octets = <<"x">>: unknown_frame', None)
 
 
 @pytest.mark.parametrize("channel", [1, 7], ids=["open", "never opened"])
@@ -124,11 +141,11 @@ def test_heartbeat_on_a_channel(pair: Pair, channel: int) -> None:
     client = pair.connect()
     client.channel(1)
     client.feed(frame(frames.HEARTBEAT, channel))
-    client.expect_close(505, UNEXPECTED_FRAME, None)
+    client.expect_close(505, "UNEXPECTED_FRAME - type 8, all octets = <<>>", None)
 
 
-def expect_lost_sync(pair: Pair, client: Client, other: Client) -> None:
-    client.expect_close(501, FRAME_ERROR, None, answer=False)
+def expect_lost_sync(pair: Pair, client: Client, other: Client, text: str) -> None:
+    client.expect_close(501, f"FRAME_ERROR - {text}", None, answer=False)
     assert not client.wire.is_gone, "the client may not have read the close yet"
     client.feed(encode_method(commands.Queue.Declare(queue="after"), 1) + encode_method(commands.Channel.Open(), 9))
     client.feed(b"garbage" * 20)
@@ -147,7 +164,8 @@ def test_wrong_end_octet(pair: Pair, other: Client, end: int, cut: Cut) -> None:
     client = pair.connect()
     client.channel(1)
     client.feed(frame(frames.METHOD, 1, b"\x00\x32\x00\x0a\x00\x00", end=end), cut)
-    expect_lost_sync(pair, client, other)
+    text = f"type 1, all octets = <<0,50,0,10,0,0>>: {{invalid_frame_end_marker,{end}}}"
+    expect_lost_sync(pair, client, other, text)
 
 
 @CUTS
@@ -156,7 +174,7 @@ def test_oversize_frame(pair: Pair, other: Client, cut: Cut) -> None:
     client = pair.connect(frame_max=4096)
     client.channel(1)
     client.feed(frame(frames.METHOD, 1, b"", size=4097)[:7], cut)
-    expect_lost_sync(pair, client, other)
+    expect_lost_sync(pair, client, other, "type 1, all octets = <<>>: {frame_too_large,4097,4088}")
 
 
 @pytest.mark.parametrize("size", [4089, 4096])
@@ -334,7 +352,7 @@ def test_content_on_channel_zero(pair: Pair, content: bytes) -> None:
     """#10 Channel 0 carries no content."""
     client = pair.connect()
     client.feed(content)
-    client.expect_close(505, UNEXPECTED_FRAME, None)
+    client.expect_close(505, re.compile(r"UNEXPECTED_FRAME - type [23], all octets = <<.*>>"), None)
 
 
 @CUTS
@@ -366,7 +384,8 @@ def test_header_weight(pair: Pair) -> None:
     client = pair.connect()
     client.channel(1)
     client.feed(publish_frame(1) + header_frame(1, 1, weight=1))
-    client.expect_close(505, UNEXPECTED_FRAME, PUBLISH)
+    text = "UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead"
+    client.expect_close(505, text, PUBLISH)
 
 
 @pytest.mark.parametrize("class_id", [0, 50, 61, 65535])
