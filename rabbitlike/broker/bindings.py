@@ -1,7 +1,7 @@
 """A binding: from a source exchange to a queue or another exchange.
 
-Two bindings are one when source, destination, key and arguments agree, whatever the order of the arguments (and the
-width of their integers). A binding never changes; bindings of a deleted end are removed by the vhost.
+Two bindings are one when source, destination, key and arguments agree, types included, whatever the order of the
+arguments. A binding never changes; bindings of a deleted end are removed by the vhost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.exchanges.exchange import Destination
 
     #: Source name, destination, routing key, arguments. The destination stands for its own kind and name.
-    Identity: TypeAlias = tuple[str, Destination, str, tuple[tuple[str, Hashable], ...]]
+    Identity: TypeAlias = tuple[str, Destination, str, tuple[tuple[str, str, Hashable], ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

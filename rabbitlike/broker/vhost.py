@@ -436,6 +436,10 @@ class Vhost:
         self.renew_routes()
         exchange.bound(binding, self._replay)
 
+    def is_bound(self, source: str, destination: Destination, routing_key: str, arguments: Table) -> bool:
+        exchange = self.exchanges.get(source)
+        return exchange is not None and exchange.has(Binding(source, destination, routing_key, arguments))
+
     def unbind(
         self, source: str, destination: Destination | None, routing_key: str, arguments: Table | None = None
     ) -> None:

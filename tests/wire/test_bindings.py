@@ -379,3 +379,38 @@ def test_missing_exchange_hides_nothing(pair: Pair) -> None:
     ch = client.channel()
     ch.send(loose(BIND, queue="q", exchange="nope"))
     assert ch.expect(commands.Channel.Close).reply_code == 403
+
+
+def test_unbinding_nothing_from_a_locked_queue() -> None:
+    """#51 #69 what is not bound is as good as unbound, whoever owns the queue; what is bound is locked."""
+    pair = Pair()
+    owner, ch = pair.connect().channel(), pair.connect().channel()
+    owner.declare("q", exclusive=True)
+    owner.bind("q", "amq.direct", "key")
+    ch.unbind("q", "amq.direct", "other")
+    ch.unbind("q", "absent", "key")
+    ch.send(loose(UNBIND, queue="q", exchange="amq.direct", routing_key="key"))
+    ch.expect_close(405, LOCKED, UNBIND)
+
+
+@pytest.mark.parametrize(
+    ("bound", "unbound", "same"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": Typed("l", 1)}, {"a": Typed("L", 1)}, True),
+        ({"a": Typed("b", 1)}, {"a": Typed("l", 1)}, False),
+        ({"a": "x"}, {"a": Typed("x", b"x")}, False),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"c": 2, "b": 1}}, False),
+        ({"a": [Typed("b", 1)]}, {"a": [Typed("l", 1)]}, False),
+    ],
+)
+def test_types_of_arguments_tell_bindings_apart(
+    bound: dict[str, object], unbound: dict[str, object], same: bool
+) -> None:
+    """#51 whatever the order of the arguments, but not of what is in them."""
+    ch = Pair().connect().channel()
+    ch.declare("q")
+    ch.bind("q", "amq.direct", "key", bound)
+    ch.unbind("q", "amq.direct", "key", unbound)
+    ch.publish(b"m", "amq.direct", "key")
+    assert ch.drain("q") == ([] if same else [b"m"])

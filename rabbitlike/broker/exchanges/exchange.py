@@ -164,6 +164,10 @@ class Exchange:
         self._index(binding)
         return True
 
+    def has(self, binding: Binding) -> bool:
+        """Whether a binding equal to this one leaves this exchange."""
+        return binding.identity in self._bindings
+
     def remove(self, binding: Binding) -> Binding | None:
         """Drop the binding equal to this one and give it back; None when there is none."""
         known = self._bindings.pop(binding.identity, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.exchanges.exchange import Exchange, exclude, include
-from rabbitlike.broker.exchanges.values import comparable, shown
+from rabbitlike.broker.exchanges.values import comparable, term
 from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.protocol.tables import kind_name
 
@@ -95,10 +95,10 @@ class HeadersExchange(Exchange):
         mode = arguments[X_MATCH]
         if not isinstance(mode, str):
             kind = kind_name(arguments.kind(X_MATCH))
-            raise precondition_failed(f"Invalid x-match field type {kind} (value {shown(mode)}); expected longstr")
+            raise precondition_failed(f"Invalid x-match field type {kind} (value {term(mode)}); expected longstr")
         if mode not in MODES:
             raise precondition_failed(
-                f'Invalid x-match field value <<"{mode}">>; expected all, any, all-with-x, or any-with-x'
+                f"Invalid x-match field value {term(mode)}; expected all, any, all-with-x, or any-with-x"
             )
 
     def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:

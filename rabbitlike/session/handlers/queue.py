@@ -79,8 +79,11 @@ def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
     source = plain_name(method.exchange)
     vhost = channel.vhost
     access.bind(channel.permit, channel.connection.permit_topic, vhost, source, "queue", name, key)
-    queue = vhost.queue(name, channel.connection) if name in vhost.queues else None
-    vhost.unbind(source, queue, key, cast("Table", method.arguments))
+    queue, arguments = vhost.queues.get(name), cast("Table", method.arguments)
+    if queue is not None and vhost.is_bound(source, queue, key, arguments):
+        # parity: whose queue it is matters only where there is something to unbind.
+        queue = vhost.queue(name, channel.connection)
+    vhost.unbind(source, queue, key, arguments)
     channel.send(methods.make(commands.Queue.UnbindOk))
 
 

@@ -11,7 +11,7 @@ from rabbitlike.broker.exchanges import headers
 from rabbitlike.broker.exchanges.headers import HeadersExchange
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import EMPTY, Properties
-from rabbitlike.protocol.tables import Table, Timestamp, Value
+from rabbitlike.protocol.tables import Array, Table, Timestamp, Value
 from tests.contract.ends import bind, make_binding, make_exchange, make_queue, matched, with_headers
 
 
@@ -42,7 +42,7 @@ def test_any() -> None:
     assert not accepts({"x-match": "any", "a": 1, "b": "x"}, {"a": 2, "b": "y"})
 
 
-@pytest.mark.parametrize(("value", "shown"), [("some", '<<"some">>'), ("", '<<"">>'), ("ALL", '<<"ALL">>')])
+@pytest.mark.parametrize(("value", "shown"), [("some", '<<"some">>'), ("", "<<>>"), ("ALL", '<<"ALL">>')])
 def test_bad_mode(value: str, shown: str) -> None:
     """#56 a bad x-match is refused when binding"""
     with pytest.raises(AmqpError) as error:
@@ -52,7 +52,17 @@ def test_bad_mode(value: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(5, "signedint (value 5)"), (True, "bool (value true)"), (None, "void (value undefined)")]
+    ("value", "shown"),
+    [
+        (5, "signedint (value 5)"),
+        (True, "bool (value true)"),
+        (None, "void (value undefined)"),
+        (b"all", 'binary (value <<"all">>)'),
+        (b"\x00\xff", "binary (value <<0,255>>)"),
+        (b'"\\', 'binary (value <<"\\"\\\\">>)'),
+        (Array(["all", Array()]), 'array (value [{longstr,<<"all">>},{array,[]}])'),
+        (Table({"all": 1}), 'table (value [{<<"all">>,signedint,1}])'),
+    ],
 )
 def test_bad_mode_type(value: Value, shown: str) -> None:
     """#56 an x-match of another type is refused when binding"""
@@ -107,7 +117,9 @@ def test_integers_by_value(wanted: str, sent: str) -> None:
         ("a", "A", False),
         ([1, "a"], [1, "a"], True),
         ([1, "a"], ["a", 1], False),
-        ({"k": 1, "l": 2}, {"l": 2, "k": 1}, True),
+        (Table({"k": 1, "l": 2}), Table({"k": 1, "l": 2}), True),
+        ({"k": 1, "l": 2}, {"l": 2, "k": 1}, False),
+        ([1], Array([1], ["l"]), False),
         ({"k": 1}, {"k": True}, False),
         (Decimal("1.5"), Decimal("1.50"), True),
         (Decimal(5), 5, False),
