@@ -227,11 +227,16 @@ class Channel(Publisher):
         self.deadlines.look_again()
 
     def requeue_all(self) -> None:
-        """Everything unacked goes back to its queue, as after a crash of the client."""
-        deliveries = self.unacked.take_all()
-        if self.transaction is not None:
-            deliveries += [delivery for delivery, _ in self.transaction.settles]
-            self.transaction = None
+        """The channel ends: everything unacked goes back to its queue, and what was to be settled with it."""
+        settled = [] if self.transaction is None else [delivery for delivery, _ in self.transaction.settles]
+        self.transaction = None
+        self._requeue(self.unacked.take_all() + settled)
+
+    def recover(self) -> None:
+        """Everything unacked goes back to its queue. parity: but for what a transaction is to settle."""
+        self._requeue(self.unacked.take_all())
+
+    def _requeue(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
             self._release(delivery, 1)
             delivery.queue.requeue(delivery.message)

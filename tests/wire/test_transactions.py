@@ -303,3 +303,36 @@ def test_selecting_twice_keeps_the_work() -> None:
     select(ch)
     commit(ch)
     assert ch.drain("q") == [b"m"]
+
+
+def test_recovering_does_not_end_a_transaction() -> None:
+    """#98 #124 basic.recover returns what is unacked, but for what the transaction is to ack, which it still is."""
+    ch = Pair().connect().channel()
+    ch.declare("q")
+    for body in (b"acked", b"held"):
+        ch.publish(body, key="q")
+    select(ch)
+    ch.ack(fetch(ch).tag)
+    fetch(ch)
+    ch.call(commands.Basic.Recover(requeue=True), commands.Basic.RecoverOk)
+    assert ready(ch) == 1
+    ch.publish(b"new", key="q")
+    assert ready(ch) == 1
+    commit(ch)
+    assert ch.drain("q") == [b"held", b"new"]
+
+
+def test_recovering_leaves_a_rollback_what_was_acked() -> None:
+    """#99 #124 what a rollback takes back is unacked again, also after basic.recover."""
+    ch = Pair().connect().channel()
+    ch.declare("q")
+    ch.publish(b"m", key="q")
+    select(ch)
+    tag = fetch(ch).tag
+    ch.ack(tag)
+    ch.call(commands.Basic.Recover(requeue=True), commands.Basic.RecoverOk)
+    assert ready(ch) == 0
+    rollback(ch)
+    ch.nack(tag)
+    commit(ch)
+    assert ch.drain("q") == [b"m"]
