@@ -1,7 +1,7 @@
 """A consumer: a queue's subscriber that turns messages into basic.deliver on its channel's connection.
 
-It takes messages while the connection's way out is open and, when it must ack, while it and its channel hold fewer than
-the prefetch.
+It takes messages while the connection's way out is open, its channel holds fewer than that may hold in all and, when
+it must ack, it holds fewer than its prefetch.
 """
 
 from typing import TYPE_CHECKING
@@ -100,10 +100,9 @@ class Consumer(Subscriber):
     def takes(self) -> bool:
         if not self._outlet.open:
             return False
-        if self.no_ack:
-            return True
-        if self.prefetch_count != 0 and self.held >= self.prefetch_count:
+        if self.prefetch_count != 0 and not self.no_ack and self.held >= self.prefetch_count:
             return False
+        # parity: who need not ack waits for the others of its channel, too.
         return self._unacked.limit == 0 or self._unacked.held < self._unacked.limit
 
     def deliver(self, message: Message) -> None:

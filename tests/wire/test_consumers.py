@@ -460,3 +460,17 @@ def test_every_group_gets_all() -> None:
     again = [message for ch in groups["billing"] for message in ch.deliveries()]
     assert [(message.body, message.redelivered) for message in again] == [(b"0", True)]
     assert [message for ch in groups["shipping"] for message in ch.deliveries()] == []
+
+
+@pytest.mark.parametrize("value", ["first", "nonsense", 5])
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_offsets_are_for_streams(queue_type: str, value: object) -> None:
+    """#75 an argument the queue's type does not know is refused before its value is looked at."""
+    ch = Pair().connect().channel()
+    ch.declare("q", durable=True, arguments={"x-queue-type": queue_type})
+    ch.send(loose(commands.Basic.Consume, queue="q", arguments={"x-stream-offset": value}))
+    text = (
+        "PRECONDITION_FAILED - invalid arg 'x-stream-offset' for queue 'q' in vhost '/' "
+        f"of queue type rabbit_{queue_type}_queue"
+    )
+    ch.expect_close(406, text, commands.Basic.Consume)

@@ -217,3 +217,21 @@ def test_declaring_an_address(passive: bool) -> None:
     ch.close()
     responder.send(loose(commands.Queue.Declare, queue=address, passive=passive))
     responder.expect_close(404, not_found(address), commands.Queue.Declare)
+
+
+def test_the_tag_of_a_reply_consumer_is_free_for_others() -> None:
+    """#115 #141 it is not among the consumers' tags; where both have one, cancelling means the reply consumer."""
+    ch = requester(Pair().connect())
+    ch.consume("rpc", "replies", no_ack=True)
+    ch.call(commands.Basic.Cancel(consumer_tag="replies"), commands.Basic.CancelOk)
+    ch.publish(b"m", key="rpc")
+    assert ch.bodies() == [b"m"]
+    ch.send(loose(commands.Basic.Consume, queue=REPLY_TO, consumer_tag="replies", no_ack=True))
+    ch.client.expect_close(530, "NOT_ALLOWED - attempt to reuse consumer tag 'replies'", commands.Basic.Consume)
+
+
+def test_a_second_reply_consumer_with_the_tag_of_the_first() -> None:
+    """#141 it is the second that matters, not its tag."""
+    ch = requester(Pair().connect())
+    ch.send(loose(commands.Basic.Consume, queue=REPLY_TO, consumer_tag="replies", no_ack=True))
+    ch.expect_close(406, "PRECONDITION_FAILED - reply consumer already set", commands.Basic.Consume)

@@ -199,3 +199,29 @@ def test_default_prefetch_is_a_setting() -> None:
     lifted.qos(0)
     lifted.consume("q", "c")
     assert len(lifted.deliveries()) == 8
+
+
+def test_prefetch_of_consumers_lifts_that_of_the_channel() -> None:
+    """#121 #122 global=false is said to consumers to come, and ends the channel's own budget."""
+    ch = Pair().connect().channel()
+    filled(ch)
+    ch.qos(2, is_global=True)
+    ch.consume("q", "a")
+    assert len(ch.deliveries()) == 2
+    ch.qos(1)
+    assert len(ch.deliveries()) == 8
+
+
+def test_who_need_not_ack_waits_for_its_channel() -> None:
+    """#118 #122 without acks there is no prefetch of one's own, but nothing comes while the channel is full."""
+    ch = Pair().connect().channel()
+    filled(ch, "held", 1)
+    ch.declare("free")
+    ch.consume("free", "free", no_ack=True)
+    ch.qos(1, is_global=True)
+    ch.consume("held", "holds")
+    (held,) = ch.deliveries()
+    filled(ch, "free", 3)
+    ch.expect_nothing()
+    ch.ack(held.tag)
+    assert consumers(ch) == ["free"] * 3

@@ -50,6 +50,7 @@ _TAKEN: Final[Mapping[QueueType, tuple[str, ...]]] = {
         "x-queue-leader-locator",
     ),
 }
+STREAM_OFFSET: Final = "x-stream-offset"
 # Arguments of ours that every type takes.
 _OURS: Final = (
     "x-ack-timeout",
@@ -107,7 +108,7 @@ def parse(
             require(arguments, key, place)
     for key in arguments:
         if key in _TYPED and key not in _TAKEN[queue_type]:
-            raise precondition_failed(f"invalid arg '{key}' for {place} of queue type {_MODULES[queue_type]}")
+            raise _not_for_type(key, place, queue_type)
     if queue_type == "quorum":
         _check_quorum_flags(place, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
     return read_settings(arguments, queue_type)
@@ -155,6 +156,16 @@ def dead_letter_exchange(arguments: Table, *, queue: str, vhost: str) -> str | N
             f"invalid type '{type_name(arguments, key)}' for arg '{key}' in {_place(queue, vhost)}"
         )
     return str(arguments[key])
+
+
+def _not_for_type(key: str, place: str, queue_type: QueueType) -> AmqpError:
+    return precondition_failed(f"invalid arg '{key}' for {place} of queue type {_MODULES[queue_type]}")
+
+
+def check_consumer(arguments: Table, *, queue: str, vhost: str, queue_type: QueueType) -> None:
+    """Refuse what only streams can be consumed with. Raises 406."""
+    if STREAM_OFFSET in arguments:
+        raise _not_for_type(STREAM_OFFSET, _place(queue, vhost), queue_type)
 
 
 def consumer_ack_timeout(arguments: Table, *, queue: str, vhost: str) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pamqp import commands
 
 from rabbitlike.broker.message import with_delivery_count
-from rabbitlike.broker.queues.arguments import consumer_ack_timeout, consumer_priority
+from rabbitlike.broker.queues.arguments import check_consumer, consumer_ack_timeout, consumer_priority
 from rabbitlike.broker.verbs import check_fetch, count_fetch
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import not_allowed, not_implemented, precondition_failed
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 def qos(channel: Channel, method: commands.Basic.Qos) -> None:
     if method.prefetch_size != 0:
         raise not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
-    if method.global_:
-        channel.unacked.limit = method.prefetch_count
-        channel.wake_consumers()
-    else:
-        # parity: for consumers to come; those that are there keep theirs.
+    if not method.global_:
+        # parity: for consumers to come; those that are there keep theirs. What the channel had in all ends with it.
         channel.prefetch_count = method.prefetch_count
+    channel.unacked.limit = method.prefetch_count if method.global_ else 0
+    channel.wake_consumers()
     channel.send(methods.make(commands.Basic.QosOk))
 
 
 def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     tag = method.consumer_tag or f"amq.ctag-{token_urlsafe(16)}"
-    if tag in channel.consumers or (channel.reply_consumer is not None and channel.reply_consumer.tag == tag):
+    # parity: the tag of a consumer of replies is not among those that are taken.
+    if tag in channel.consumers:
         raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
     limit = channel.connection.settings.consumer_max_per_channel
     if 0 < limit <= len(channel.consumers):
@@ -51,6 +51,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     channel.permit("read", "queue", name)
     queue = channel.vhost.queue(name, channel.connection)
     arguments = cast("Table", method.arguments)
+    check_consumer(arguments, queue=name, vhost=channel.vhost.name, queue_type=queue.settings.queue_type)
     consumer = Consumer(
         tag,
         queue,
@@ -83,12 +84,11 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str)
 
 def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     tag = method.consumer_tag or ""
-    consumer = channel.consumers.pop(tag, None)
-    if consumer is not None:
-        consumer.queue.remove_consumer(consumer)
-    elif channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
+    if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
         channel.connection.broker.replies.pop(channel.reply_consumer.name, None)
         channel.reply_consumer = None
+    elif (consumer := channel.consumers.pop(tag, None)) is not None:
+        consumer.queue.remove_consumer(consumer)
     if not method.nowait:
         channel.send(methods.make(commands.Basic.CancelOk, consumer_tag=tag))
 
@@ -148,7 +148,7 @@ def recover_async(channel: Channel, method: commands.Basic.RecoverAsync) -> None
 def _recover(channel: Channel, requeue: bool) -> None:
     if not requeue:
         raise not_implemented("requeue=false")
-    channel.requeue_all()
+    channel.recover()
 
 
 HANDLERS: dict[int, Callable[[Channel, Any], None]] = {
