@@ -11,6 +11,7 @@ import pytest
 from interop.conftest import FOREIGN as FOREIGN_AMQP
 from interop.management import rabbitmq
 from interop.management.doors import Doors
+from interop.rabbitmq import require
 from tests.support.broker_process import running
 
 FOREIGN = os.environ.get("INTEROP_MANAGEMENT", "")
@@ -19,8 +20,7 @@ FOREIGN = os.environ.get("INTEROP_MANAGEMENT", "")
 @pytest.fixture(scope="module")
 def theirs() -> Iterator[Doors]:
     """A real RabbitMQ."""
-    if not rabbitmq.is_installed():
-        pytest.skip("needs RabbitMQ and its management plugin (Debian's rabbitmq-server)")
+    require()
     with rabbitmq.running() as doors:
         yield doors
         doors.close()

@@ -1,15 +1,13 @@
-"""A real RabbitMQ with its management plugin, in a process of its own, to compare with."""
+"""A real RabbitMQ with its management plugin, to compare with."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import httpx
 
-from benchmarks.brokers import Launch, Running, free_ports, port_mapper, rabbitmq_environment, rabbitmq_script
-from benchmarks.client import Address as AmqpAddress
+from benchmarks.brokers import free_ports
+from interop import rabbitmq
 from interop.management.doors import Doors
 from interop.patience import eventually
 
@@ -18,38 +16,21 @@ STATISTICS_MS: Final = 1000  # how often its statistics are made anew; 5000 unle
 START_TIMEOUT_S: Final = 60.0
 
 
-def is_installed() -> bool:
-    return rabbitmq_script() is not None
-
-
 @contextmanager
 def running(*plugins: str) -> Iterator[Doors]:
     """A node for the length of a `with`, with these plugins besides its management."""
-    script = rabbitmq_script()
-    assert script is not None
-    with tempfile.TemporaryDirectory(prefix="parity-rabbitmq-") as name:
-        folder = Path(name)
-        port, dist_port, epmd_port, http_port, metrics_port = free_ports(5)
-        environment = rabbitmq_environment(folder, port, dist_port, epmd_port, (*PLUGINS, *plugins))
-        options = {
-            "management.tcp.ip": "127.0.0.1",
-            "management.tcp.port": http_port,
-            "prometheus.tcp.ip": "127.0.0.1",
-            "prometheus.tcp.port": metrics_port,
-            "collect_statistics_interval": STATISTICS_MS,
-        }
-        with (folder / "rabbitmq.conf").open("a") as conf:
-            conf.writelines(f"{option} = {value}\n" for option, value in options.items())
+    http_port, metrics_port = free_ports(2)
+    options = {
+        "management.tcp.ip": "127.0.0.1",
+        "management.tcp.port": http_port,
+        "prometheus.tcp.ip": "127.0.0.1",
+        "prometheus.tcp.port": metrics_port,
+        "collect_statistics_interval": STATISTICS_MS,
+    }
+    with rabbitmq.node(*PLUGINS, *plugins, options=options) as port:
         doors = Doors("127.0.0.1", port, http_port, metrics_port)
-        with port_mapper(environment):
-            launch = Launch([script], environment, folder, AmqpAddress("127.0.0.1", port))
-            broker = Running("rabbitmq", launch, folder / "output.log")
-            try:
-                broker.start()
-                eventually(lambda: _answers(doors), "the management plugin answers", within_s=START_TIMEOUT_S)
-                yield doors
-            finally:
-                broker.stop()
+        eventually(lambda: _answers(doors), "the management plugin answers", within_s=START_TIMEOUT_S)
+        yield doors
 
 
 def _answers(doors: Doors) -> bool:

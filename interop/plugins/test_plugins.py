@@ -10,7 +10,7 @@ from interop.conftest import FOREIGN
 from interop.management import rabbitmq
 from interop.management.doors import Doors
 from interop.patience import eventually
-from tests.conftest import NEEDS
+from interop.rabbitmq import require
 from tests.support.broker_process import running
 
 pytestmark = pytest.mark.skipif(bool(FOREIGN), reason="is between two brokers")
@@ -21,8 +21,7 @@ COUNT = 500
 
 @pytest.fixture(scope="module")
 def theirs() -> Iterator[Doors]:
-    if not rabbitmq.is_installed():
-        pytest.skip(f"{NEEDS}RabbitMQ (Debian's rabbitmq-server)")
+    require()
     with rabbitmq.running("rabbitmq_shovel", "rabbitmq_federation") as doors:
         yield doors
         doors.close()
