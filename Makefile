@@ -28,7 +28,7 @@ test-compiled: build .venv/.dev
 # What asks over HTTP alone, or through Spark, sees nothing of the difference, and is not asked twice; nor are other
 # clients, after pika, aio-pika and Celery, nor the examples of the pages, and ten kills do where the compiled build had fifty.
 NOT_TWICE := $(addprefix --ignore=,interop/amqp_tools interop/amqpstorm interop/dramatiq interop/faststream interop/languages interop/management \
-	interop/plugins interop/py_amqp interop/rabbitpy tests/commands tests/spark tests/test_docs.py)
+	interop/parity interop/plugins interop/py_amqp interop/rabbitpy tests/commands tests/spark tests/test_docs.py)
 
 # A copy of the tree without extensions: Python prefers a .so that lies beside a .py, whatever one asks it.
 test-pure: .venv/.dev
