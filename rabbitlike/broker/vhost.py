@@ -367,11 +367,11 @@ class Vhost:
         """Delete a queue; how many messages went with it that nobody held. One that is gone already had none."""
         if self.queues.get(queue.name) is not queue:
             return 0
-        if if_unused and queue.consumer_count:
-            raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
         count = queue.message_count + queue.waiting_count
         if if_empty and (count or queue.letter_count):
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
+        if if_unused and queue.consumer_count:
+            raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
         del self.queues[queue.name]
         self.broker.topology.remove_queue(queue)
         self.broker.churn.queues_deleted += 1

@@ -534,3 +534,16 @@ def test_deleting_a_queue_confirms_what_was_published_to_it() -> None:
     names = sorted(item.frame.name for item in received if item and isinstance(item.frame, base.Frame))
     assert names == ["Basic.Ack", "Queue.DeleteOk"]
     ch.expect_nothing()
+
+
+def test_emptiness_is_looked_at_before_use() -> None:
+    """#78 a queue that is neither empty nor unused is not empty."""
+    client = Pair().connect()
+    ch, consumer = client.channel(), client.channel()
+    ch.declare("q")
+    consumer.qos(1)
+    consumer.consume("q")
+    for body in (b"held", b"ready"):
+        ch.publish(body, key="q")
+    ch.send(loose(commands.Queue.Delete, queue="q", if_unused=True, if_empty=True))
+    ch.expect_close(406, "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty", commands.Queue.Delete)
