@@ -474,3 +474,37 @@ def test_offsets_are_for_streams(queue_type: str, value: object) -> None:
         f"of queue type rabbit_{queue_type}_queue"
     )
     ch.expect_close(406, text, commands.Basic.Consume)
+
+
+def test_a_new_consumer_comes_last() -> None:
+    """#125 also when the one before it has just been served: whoever comes stands behind all others."""
+    client = Pair().connect()
+    ch, first, second, third = (client.channel() for _ in range(4))
+    ch.declare("q")
+    first.consume("q", "first")
+    publish(ch, 1)
+    second.consume("q", "second")
+    publish(ch, 1, start=1)
+    third.consume("q", "third")
+    publish(ch, 3, start=2)
+    assert received(first) == [("first", b"0"), ("first", b"1"), ("first", b"3")]
+    assert received(second) == [("second", b"2")]
+    assert received(third) == [("third", b"4")]
+
+
+def test_who_has_room_again_comes_last() -> None:
+    """#125 the same for a consumer that was at its prefetch."""
+    client = Pair().connect()
+    ch, bounded, first, second = (client.channel() for _ in range(4))
+    ch.declare("q")
+    bounded.qos(1)
+    bounded.consume("q", "bounded")
+    first.consume("q", "first")
+    second.consume("q", "second")
+    publish(ch, 4)
+    assert [body for _, body in received(bounded)] == [b"0"]
+    bounded.ack(1)
+    publish(ch, 3, start=4)
+    assert [body for _, body in received(first)] == [b"1", b"3", b"5"]
+    assert [body for _, body in received(second)] == [b"2", b"4"]
+    assert [body for _, body in received(bounded)] == [b"6"]

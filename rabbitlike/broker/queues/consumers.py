@@ -152,7 +152,13 @@ class Consumers:
         place = 0
         for band in self._bands:
             if band.priority == consumer.priority:
-                band.members.append(consumer)
+                # parity: behind all others, the one that was served last included.
+                if 0 < band.turn < len(band.members):
+                    band.members.insert(band.turn, consumer)
+                    band.turn += 1
+                else:
+                    band.turn = 0
+                    band.members.append(consumer)
                 return
             if band.priority < consumer.priority:
                 break
