@@ -487,10 +487,10 @@ def test_delete_queue(vhost: Vhost) -> None:
     queue.add_consumer(reader, False)
     for _ in range(3):
         enqueue(vhost, "q")
-    with refusal(406, "queue 'q' in vhost '/' in use"):
-        vhost.delete_queue(queue, if_unused=True, if_empty=True)
     with refusal(406, "queue 'q' in vhost '/' not empty"):
-        vhost.delete_queue(queue, if_empty=True)
+        vhost.delete_queue(queue, if_unused=True, if_empty=True)
+    with refusal(406, "queue 'q' in vhost '/' in use"):
+        vhost.delete_queue(queue, if_unused=True)
     assert queue.take() is not None
     assert vhost.delete_queue(queue) == 2
     assert queue.deleted
