@@ -78,6 +78,12 @@ CONVERSATIONS: Final[tuple[Allowed, ...]] = (
     Allowed(
         "consuming.prefetch_after_get", "^$", "deliver", "RabbitMQ counts what was got, and never takes it off again"
     ),
+    Allowed(
+        "consuming.tags_used_again",
+        "deliver",
+        "^$",
+        "RabbitMQ counts the new consumer's prefetch by the old one's acks",
+    ),
     Allowed("consuming.consume_arguments", "'x-cancel-on-ha-failover'|^$", "^$|-ok", "unknown to RabbitMQ 4"),
     Allowed("replies.an_answer_that_must_arrive", "basic.return|^$|deliver", "^$|deliver", "routed, as in RabbitMQ 4"),
     Allowed("dying.priorities_unasked", "'(low|high)'", "'(low|high)'", "every queue has priorities"),

@@ -41,6 +41,7 @@ class Line:
         self.is_told_gone = False
         self.is_ended = False  # one side has said connection.close
         self.answers_closes = True
+        self.keeps_order = False  # confirms and deliveries are compared in one line with all else of their channel
         self.delivered: dict[int, list[int]] = {}  # tags by channel
         self.given: list[str] = []  # names the broker made up, in their order
 
@@ -131,6 +132,8 @@ class Line:
     def take(self) -> list[Said]:
         """All answers that have come whole since the last time."""
         said, self._frames = tell(self._frames, self._settled, self.given)
+        if self.keeps_order:
+            said = [Said(item.channel, "", item.text) for item in said]
         if self.is_gone and not self.is_told_gone:
             self.is_told_gone = True
             said.append(Said(0, "", "(gone)"))

@@ -77,6 +77,7 @@ class Talk:
     ports: Ports
     differences: list[Difference] = field(default_factory=list)
     transcript: list[str] = field(default_factory=list)
+    patience_s: float = PATIENCE_S  # less where it is known that something stays away
     used: set[Rule] = field(default_factory=set)
     clients: "dict[str, Client]" = field(default_factory=dict)
     serial: int = field(default_factory=lambda: next(_serial))
@@ -101,12 +102,13 @@ class Talk:
     # Comparing.
 
     def settle(
-        self, step: str, *, patience_s: float = PATIENCE_S, again: Callable[[Answers], bool] = lambda _: False
+        self, step: str, *, patience_s: float | None = None, again: Callable[[Answers], bool] = lambda _: False
     ) -> Answers:
         """Compare all that was answered since the last step. `again` asks the other once more, if that can help."""
         ours: Answers = {}
         theirs: Answers = {}
         self._settle_ours(ours)
+        patience_s = self.patience_s if patience_s is None else patience_s
         deadline = time.monotonic() + (min(patience_s, IMPATIENCE_S) if self.differences else patience_s)
         while True:
             for client in self.clients.values():
@@ -237,7 +239,7 @@ class Client:
         channel: int = 0,
         *,
         barrier: Barrier = Barrier.WITH,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = None,
         again: str | None = None,
     ) -> Answers:
         """One step: these octets to both. Where they answer with the method `again`, they are asked once more."""
@@ -332,8 +334,8 @@ class Voice:
     def exchange(self, exchange: str, kind: str = "direct", **fields: object) -> None:
         self.say(commands.Exchange.Declare, exchange=exchange, exchange_type=kind, **fields)
 
-    def declare(self, queue: str, **fields: object) -> None:
-        self.say(commands.Queue.Declare, queue=queue, **fields)
+    def declare(self, queue: str, **fields: object) -> Answers:
+        return self.say(commands.Queue.Declare, queue=queue, **fields)
 
     def bind(self, queue: str, exchange: str, key: str = "", arguments: Mapping[str, object] | None = None) -> None:
         self.say(commands.Queue.Bind, queue=queue, exchange=exchange, routing_key=key, arguments=arguments or {})

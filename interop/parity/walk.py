@@ -2,8 +2,8 @@
 
 A walk is a list of steps, made of a seed alone; each step holds all it needs, so that any of them can be left out and
 the rest still makes sense. That is how a walk that found a difference is made shorter. Only what RabbitMQ does the same
-each time is said: a queue has one consumer at most, publishes are confirmed before the next step, and nothing hangs on
-which of two queues is quicker.
+each time is said: a channel has one consumer at most, publishes are confirmed before the next step, and nothing hangs
+on which of two queues is quicker.
 """
 
 import random
@@ -17,6 +17,7 @@ from interop.parity.talk import OURS, Difference, Ports, Talk, Voice
 
 WRONG: Final = 0.03  # how often a tag is one that never was, at either end
 CHANNELS: Final = (1, 2, 3)
+OTHERS: Final = (4, 5, 6)  # on a connection of their own
 PUBLISHER: Final = 9  # confirms, and does nothing else
 QUEUES: Final = ("a", "b", "c")
 EXCHANGES: Final = {"direct": "direct", "fan": "fanout", "topic": "topic", "headers": "headers"}
@@ -34,6 +35,9 @@ ARGUMENTS: Final[tuple[dict[str, object], ...]] = (
     {"x-single-active-consumer": True},
     {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
     {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-max-length": 2},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a", "x-max-priority": 2},
+    {"x-max-length": 1, "x-overflow": "reject-publish-dlx", "x-dead-letter-exchange": "fan"},
 )
 
 
@@ -62,7 +66,7 @@ def make(seed: int, length: int) -> list[Step]:
 
 
 def _step(dice: random.Random, verb: str) -> Step:
-    channel = dice.choice(CHANNELS)
+    channel = dice.choice((*CHANNELS, *CHANNELS, *OTHERS))
     queue, exchange = dice.choice(QUEUES), dice.choice(tuple(EXCHANGES))
     flip = dice.random() < 0.5
     details: dict[str, tuple[object, ...]] = {
@@ -72,7 +76,7 @@ def _step(dice: random.Random, verb: str) -> Step:
         "bind": (queue, exchange, dice.choice(PATTERNS), dice.choice(MATCHES)),
         "unbind": (queue, exchange, dice.choice(PATTERNS), dice.choice(MATCHES)),
         "publish": (dice.choice((*EXCHANGES, "")), dice.choice(KEYS), dice.choice(HEADERS), dice.randrange(12), flip),
-        "put": (queue, dice.randrange(6)),
+        "put": (queue, dice.randrange(6), dice.choice((None, None, 0, 2, 9))),
         "get": (queue, flip),
         "consume": (queue, flip),
         "cancel": (queue,),
@@ -88,6 +92,8 @@ def _step(dice: random.Random, verb: str) -> Step:
         "commit": (),
         "rollback": (),
         "close": (),
+        "drop": (),
+        "join": (exchange, dice.choice(tuple(EXCHANGES)), dice.choice(PATTERNS)),
     }
     return Step(verb, PUBLISHER if verb in ("publish", "put") else channel, details[verb])
 
@@ -115,6 +121,8 @@ WEIGHTS: Final = {
     "commit": 1,
     "rollback": 1,
     "close": 1,
+    "drop": 1,
+    "join": 1,
 }
 
 
@@ -123,9 +131,12 @@ class Walk:
 
     def __init__(self, ports: Ports) -> None:
         self.talk = Talk(ports)
-        self.client = self.talk.connect()
+        self.talk.connect("a")
+        self.talk.connect("b")
         self.body = 0
-        self.consuming: dict[str, tuple[int, str]] = {}  # by queue: channel and tag
+        self.tags = 0
+        self.consuming: dict[int, tuple[str, str]] = {}  # by channel: the queue, and the tag
+        self.ranked: set[str] = set()  # queues with priorities
         self.getting: set[int] = set()  # channels on which basic.get was said
 
     def take(self, steps: list[Step]) -> list[Difference]:
@@ -143,7 +154,7 @@ class Walk:
 
     def voice(self, number: int) -> Voice:
         """The channel, opened again if it was closed."""
-        client = self.client
+        client = self.talk.clients["b" if number in OTHERS else "a"]
         if any(number not in line.open for line in client.lines):
             self._forget(number)
             client.channel(number)
@@ -152,12 +163,12 @@ class Walk:
         return Voice(client, number)
 
     def _forget(self, number: int) -> None:
-        self.consuming = {queue: held for queue, held in self.consuming.items() if held[0] != number}
+        self.consuming.pop(number, None)
         self.getting.discard(number)
 
     def _tag(self, ch: Voice, place: float) -> int:
         """One that was delivered on this channel, the later the higher `place`; at its ends one that never was."""
-        tags = self.client.lines[OURS].delivered[ch.number]
+        tags = ch.client.lines[OURS].delivered[ch.number]
         if place < WRONG or place > 1 - WRONG or not tags:
             return int(place * 10)
         return tags[int(place * len(tags))]
@@ -166,8 +177,11 @@ class Walk:
         return self.talk.name(str(queue))
 
     def _declare(self, ch: Voice, queue: object, arguments: dict[str, object]) -> None:
-        named = {key: self._name(value) if value == "dead" else value for key, value in arguments.items()}
-        ch.declare(self._name(queue), arguments=named)
+        names = ("dead", *QUEUES, *EXCHANGES)
+        named = {key: self._name(value) if value in names else value for key, value in arguments.items()}
+        answers = ch.declare(self._name(queue), arguments=named)
+        if "x-max-priority" in arguments and any("declare-ok" in text for said in answers.values() for text in said):
+            self.ranked.add(str(queue))
 
     def _passive(self, ch: Voice, queue: object) -> None:
         ch.count(self._name(queue))
@@ -181,6 +195,9 @@ class Walk:
     def _unbind(self, ch: Voice, queue: object, exchange: str, key: str, arguments: dict[str, object]) -> None:
         ch.unbind(self._name(queue), self._name(exchange), key, arguments)
 
+    def _join(self, ch: Voice, exchange: str, other: str, key: str) -> None:
+        ch.bind_exchange(self._name(exchange), self._name(other), key)
+
     def _publish(
         self, ch: Voice, exchange: str, key: str, headers: dict[str, object], size: int, mandatory: bool
     ) -> None:
@@ -189,25 +206,40 @@ class Walk:
         fields: dict[str, object] = {"headers": headers} if headers else {}
         ch.publish(body, self._name(exchange) if exchange else "", key, mandatory=mandatory, **fields)
 
-    def _put(self, ch: Voice, queue: object, size: int) -> None:
-        self._publish(ch, "", self._name(queue), {}, size, mandatory=True)
+    def _put(self, ch: Voice, queue: object, size: int, priority: int | None) -> None:
+        self.body += 1
+        # A priority matters to every queue of ours, and to RabbitMQ's only where it was asked for.
+        is_ranked = queue in self.ranked
+        fields = {"priority": priority} if is_ranked and priority is not None else {}
+        ch.publish(b"%d" % self.body + b"." * size, key=self._name(queue), mandatory=True, **fields)
 
     def _get(self, ch: Voice, queue: object, no_ack: bool) -> None:
         ch.get(self._name(queue), no_ack=no_ack)
         self.getting.add(ch.number)
 
     def _consume(self, ch: Voice, queue: str, no_ack: bool) -> None:
-        if queue not in self.consuming:
-            # Two consumers of one channel would be given their tags by whichever queue is quicker.
-            number = CHANNELS[QUEUES.index(queue)]
+        # Two consumers of one channel would be given their tags by whichever queue is quicker.
+        number = (OTHERS if ch.number in OTHERS else CHANNELS)[QUEUES.index(queue)]
+        if number not in self.consuming:
             ch = self.voice(number)
-            self.consuming[queue] = (number, queue)
-            ch.consume(self._name(queue), queue, no_ack=no_ack)
+            # Nor may a tag be used again while the old consumer holds something: RabbitMQ mistakes one for the other.
+            self.tags += 1
+            self.consuming[number] = (queue, f"{queue}{self.tags}")
+            ch.consume(self._name(queue), f"{queue}{self.tags}", no_ack=no_ack)
 
     def _cancel(self, ch: Voice, queue: str) -> None:
-        if queue in self.consuming:
-            channel, tag = self.consuming.pop(queue)
-            self.voice(channel).cancel(tag)
+        if held := self.consuming.pop(ch.number, None):
+            ch.cancel(held[1])
+
+    def _drop(self, ch: Voice) -> None:
+        """The other connection goes without a word; until all it held is back, there is nothing to say."""
+        client = self.talk.clients["b"]
+        client.drop()
+        for number in OTHERS:
+            self._forget(number)
+        self.talk.connect("b")
+        for queue in QUEUES:
+            self._passive(self.voice(1), queue)
 
     def _ack(self, ch: Voice, place: float, multiple: bool) -> None:
         if tag := self._tag(ch, place):
@@ -226,7 +258,7 @@ class Walk:
 
     def _settle(self, ch: Voice, tag: int, multiple: bool) -> None:
         """What was settled is hardly ever settled again."""
-        delivered = self.client.lines[OURS].delivered
+        delivered = ch.client.lines[OURS].delivered
         delivered[ch.number] = [
             other for other in delivered[ch.number] if other != tag and not (multiple and other < tag)
         ]
@@ -240,14 +272,16 @@ class Walk:
 
     def _purge(self, ch: Voice, queue: object) -> None:
         self._passive(ch, queue)
-        ch.say(commands.Queue.Purge, queue=self._name(queue))
+        if ch.number in ch.client.lines[OURS].open:
+            ch.say(commands.Queue.Purge, queue=self._name(queue))
 
     def _delete(self, ch: Voice, queue: str, is_careful: bool) -> None:
         self._passive(ch, queue)
-        if ch.number in self.client.lines[0].open:
+        if ch.number in ch.client.lines[OURS].open:
             ch.delete(self._name(queue), if_unused=is_careful)
             if not is_careful:
-                self.consuming.pop(queue, None)
+                self.consuming = {number: held for number, held in self.consuming.items() if held[0] != queue}
+            self.ranked.discard(queue)
 
     def _delete_exchange(self, ch: Voice, exchange: str, is_careful: bool) -> None:
         ch.say(commands.Exchange.Delete, exchange=self._name(exchange), if_unused=is_careful)

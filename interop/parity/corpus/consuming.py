@@ -256,6 +256,7 @@ def one_prefetch_ends_the_other(talk: Talk) -> None:
 @conversation
 def prefetch_after_get(talk: Talk) -> None:
     """A channel's prefetch that is set while it holds what it got."""
+    talk.patience_s = 0.3
     ch = talk.connect().channel(confirms=True)
     queue = talk.name("q")
     ch.declare(queue)
@@ -280,6 +281,45 @@ def prefetch_without_acks(talk: Talk) -> None:
     fill(ch, queue, 1)
     fill(ch, other, 2)
     ch.ack(4)
+
+
+@conversation
+def tags_used_again(talk: Talk) -> None:
+    """A consumer with the tag of one that was cancelled and still holds something."""
+    ch = talk.connect().channel(confirms=True)
+    queue = talk.name("q")
+    ch.declare(queue)
+    ch.consume(queue, "c")
+    fill(ch, queue, 1)
+    ch.cancel("c")
+    ch.qos(1)
+    ch.consume(queue, "c")
+    ch.ack(1)
+    fill(ch, queue, 2)
+
+
+@conversation
+def turns(talk: Talk) -> None:
+    """Whose turn it is when one comes, goes, or has room again."""
+    client = talk.connect()
+    ch = client.channel(confirms=True)
+    queue = talk.name("q")
+    ch.declare(queue)
+    voices = [client.channel(number) for number in (2, 3, 4, 5)]
+    voices[0].consume(queue, "2")
+    fill(ch, queue, 1)
+    voices[1].consume(queue, "3")
+    fill(ch, queue, 1)
+    voices[2].qos(1)
+    voices[2].consume(queue, "4")
+    fill(ch, queue, 4)
+    voices[3].consume(queue, "5")
+    fill(ch, queue, 3)
+    voices[2].ack(1)
+    fill(ch, queue, 5)
+    voices[1].cancel("3")
+    fill(ch, queue, 4)
+    voices[0].nack(0, multiple=True)
 
 
 @conversation
