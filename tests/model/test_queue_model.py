@@ -348,7 +348,9 @@ class QueueMachine(RuleBasedStateMachine):
             priority = 0
         self.consumed += 1
         consumer = Consumer(f"c{self.consumed}", prefetch, no_ack, priority)
+        end.limit = 0
         end.channel.qos(prefetch)
+        self.check_deliveries()  # the channel's prefetch is lifted, and others go on
         end.consumers.append(consumer)
         self.consumers.append(consumer)
         end.channel.consume("q", consumer.tag, no_ack=no_ack, arguments={"x-priority": priority})
@@ -359,6 +361,8 @@ class QueueMachine(RuleBasedStateMachine):
         end = self.ends[at]
         if any(held.consumer is None for held in end.held.values()):
             return  # RabbitMQ counts what was got before, we do not
+        if any(consumer.no_ack for consumer in end.consumers):
+            return  # how many those are given depends on who is served first, which the model does not say
         end.limit = limit
         end.channel.qos(limit, is_global=True)
 
