@@ -7,6 +7,7 @@ which both brokers echo and nobody minds: when its echo is there, so is everythi
 import select
 import socket
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from pamqp import base, commands
@@ -56,7 +57,7 @@ class Line:
         self.open.clear()
         self.is_gone = self.is_told_gone = True
 
-    def shake_hands(self, client_properties: dict[str, object] | None = None, vhost: str = "/") -> None:
+    def shake_hands(self, client_properties: Mapping[str, object] | None = None, vhost: str = "/") -> None:
         """Open the connection with what the broker offers, and no heartbeats."""
         self.send(frames.PROTOCOL_HEADER)
         self.call(b"", commands.Connection.Start)
@@ -170,7 +171,7 @@ class Line:
 
 
 def start_ok(
-    client_properties: dict[str, object], mechanism: str = "PLAIN", response: str | bytes = "\0guest\0guest"
+    client_properties: Mapping[str, object], mechanism: str = "PLAIN", response: str | bytes = "\0guest\0guest"
 ) -> base.Frame:
     return loose(
         commands.Connection.StartOk,

@@ -93,7 +93,7 @@ class Talk:
         self.clients[name] = client
         return client
 
-    def connect(self, name: str = "a", client_properties: dict[str, object] | None = None) -> "Client":
+    def connect(self, name: str = "a", client_properties: Mapping[str, object] | None = None) -> "Client":
         client = self.dial(name)
         for line in client.lines:
             line.shake_hands(client_properties)

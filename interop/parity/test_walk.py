@@ -7,7 +7,7 @@ import pytest
 from interop.parity.talk import Ports
 from interop.parity.walk import Step, Walk, make, shorten
 
-WALKS = int(os.environ.get("PARITY_WALKS", "20"))
+WALKS = int(os.environ.get("PARITY_WALKS", "50"))
 FIRST = int(os.environ.get("PARITY_FIRST", "0"))
 LENGTH = 60
 TRIES = 40  # to make a walk shorter that has found something

@@ -31,12 +31,12 @@ ARGUMENTS: Final[tuple[dict[str, object], ...]] = (
     {"x-max-length": 3},
     {"x-max-length": 2, "x-overflow": "reject-publish"},
     {"x-max-length-bytes": 8},
-    {"x-max-priority": 3},
+    {"x-max-priority": 3},  # and no dead letters: they would keep their priority where RabbitMQ forgets it
     {"x-single-active-consumer": True},
     {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
     {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-max-length": 2},
     {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"},
-    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a", "x-max-priority": 2},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a", "x-max-length-bytes": 10},
     {"x-max-length": 1, "x-overflow": "reject-publish-dlx", "x-dead-letter-exchange": "fan"},
 )
 

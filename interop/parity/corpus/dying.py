@@ -1,5 +1,6 @@
 """Limits, expiry and dead letters: what goes where, when and why, and what is written on it."""
 
+from functools import partial
 from typing import Final
 
 from pamqp import commands
@@ -42,7 +43,7 @@ def rejected(talk: Talk, queue_type: str) -> None:
 
 
 for _type in ("classic", "quorum"):
-    add(f"dying.rejected_{_type}", lambda talk, _type=_type: rejected(talk, _type))
+    add(f"dying.rejected_{_type}", partial(rejected, queue_type=_type))
 
 
 @conversation
@@ -226,10 +227,7 @@ def overflowing(talk: Talk, overflow: str, limit: str) -> None:
 
 for _overflow in OVERFLOWS:
     for _limit in ("x-max-length", "x-max-length-bytes"):
-        add(
-            f"dying.{_overflow}_{_limit}",
-            lambda talk, overflow=_overflow, limit=_limit: overflowing(talk, overflow, limit),
-        )
+        add(f"dying.{_overflow}_{_limit}", partial(overflowing, overflow=_overflow, limit=_limit))
 
 
 @conversation
