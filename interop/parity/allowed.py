@@ -8,14 +8,16 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Rule:
-    """A difference of whatever message: the texts are the same once `pattern` is taken out of ours, or theirs."""
+    """A difference of whatever message: the texts are the same once `pattern` is taken out of ours, or theirs. It may
+    only be where `beside` is, too."""
 
     pattern: str
     why: str
+    beside: str
     is_theirs: bool = False
 
     def apply(self, text: str) -> str:
-        return re.sub(self.pattern, "", text)
+        return re.sub(self.pattern, "", text) if self.beside in text else text
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,11 @@ def _header(field: str) -> str:
 
 
 EVERYWHERE: Final = (
-    Rule(r", 'x-last-death-\w+': S '[^']*'", NEWER),
-    Rule(_header(r"'x-delivery-count': l \d+"), "counted by every type of queue, as in quorum queues"),
-    Rule(_header("'x-delivery-count': l 0"), "basic.get from a quorum queue says 0 before 3.13", is_theirs=True),
+    Rule(r", 'x-last-death-\w+': S '[^']*'", NEWER, "'x-death'"),
+    Rule(
+        _header(r"'x-delivery-count': l [1-9]\d*"), "counted by every type of queue, as in quorum queues", "redelivered"
+    ),
+    Rule(_header("'x-delivery-count': l 0"), "from a quorum queue, before 3.13", "basic.get-ok", is_theirs=True),
 )
 
 _WHERE: Final = "says what cannot be decoded; RabbitMQ shows the octets, or stumbles over them"
@@ -75,17 +79,20 @@ CONVERSATIONS: Final[tuple[Allowed, ...]] = (
         "publishing.refused", "user_id property", "invalid (expiration|message)", "looked at last, as in RabbitMQ 4"
     ),
     Allowed("consuming.cancel_answered", "503 .*unimplemented|gone", "^$", "taken, as by RabbitMQ 4"),
+    Allowed("prefetch.after_get", "^$", "deliver", "RabbitMQ counts what was got, and never takes it off again"),
     Allowed(
-        "consuming.prefetch_after_get", "^$", "deliver", "RabbitMQ counts what was got, and never takes it off again"
-    ),
-    Allowed(
-        "consuming.tags_used_again",
+        "prefetch.tags_used_again",
         "deliver",
         "^$",
         "RabbitMQ counts the new consumer's prefetch by the old one's acks",
     ),
-    Allowed("consuming.consume_arguments", "'x-cancel-on-ha-failover'|^$", "^$|-ok", "unknown to RabbitMQ 4"),
-    Allowed("replies.an_answer_that_must_arrive", "basic.return|^$|deliver", "^$|deliver", "routed, as in RabbitMQ 4"),
+    Allowed("consuming.consume_arguments", "406 .*'x-cancel-on-ha-failover'", "consume-ok", "unknown to RabbitMQ 4"),
+    Allowed(
+        "replies.an_answer_that_must_arrive",
+        "^(basic.(return|deliver) .* b'answer')?$",
+        "^(basic.deliver .* b'answer')?$",
+        "delivered and not returned, as in RabbitMQ 4",
+    ),
     Allowed("dying.priorities_unasked", "'(low|high)'", "'(low|high)'", "every queue has priorities"),
     Allowed("dying.expired_behind", "message_count=2", "message_count=1", "expires wherever it stands"),
     Allowed("dying.blind_copies", "get-ok", "get-empty", "BCC is forgotten once a message is routed"),

@@ -135,7 +135,7 @@ class Walk:
         self.talk.connect("b")
         self.body = 0
         self.tags = 0
-        self.consuming: dict[int, tuple[str, str]] = {}  # by channel: the queue, and the tag
+        self.consuming: dict[int, tuple[str, str, bool]] = {}  # by channel: queue, tag, no-ack
         self.ranked: set[str] = set()  # queues with priorities
         self.getting: set[int] = set()  # channels on which basic.get was said
 
@@ -224,7 +224,7 @@ class Walk:
             ch = self.voice(number)
             # Nor may a tag be used again while the old consumer holds something: RabbitMQ mistakes one for the other.
             self.tags += 1
-            self.consuming[number] = (queue, f"{queue}{self.tags}")
+            self.consuming[number] = (queue, f"{queue}{self.tags}", no_ack)
             ch.consume(self._name(queue), f"{queue}{self.tags}", no_ack=no_ack)
 
     def _cancel(self, ch: Voice, queue: str) -> None:
@@ -232,9 +232,14 @@ class Walk:
             ch.cancel(held[1])
 
     def _drop(self, ch: Voice) -> None:
-        """The other connection goes without a word; until all it held is back, there is nothing to say."""
-        client = self.talk.clients["b"]
-        client.drop()
+        """The other connection goes without a word; until all it held is back, there is nothing to say.
+
+        RabbitMQ ends its channels in any order: what one of them held could still be given to a consumer of another,
+        and be lost with it if that need not ack."""
+        for number in OTHERS:
+            if number in self.consuming and self.consuming[number][2]:
+                self._cancel(self.voice(number), "")
+        self.talk.clients["b"].drop()
         for number in OTHERS:
             self._forget(number)
         self.talk.connect("b")
