@@ -34,6 +34,16 @@ if TYPE_CHECKING:
     from rabbitlike.session.connection import Connection
 
 
+def in_line(deliveries: list[Delivery]) -> list[Delivery]:
+    """As they stand in their queues. parity: they go back together, and where there is no room for all the first must
+    go: put back in another order, a large one that goes at once would make room for those before it."""
+    return sorted(deliveries, key=_position) if len(deliveries) > 1 else deliveries
+
+
+def _position(delivery: Delivery) -> int:
+    return delivery.message.position
+
+
 class Channel(Publisher):
     """One channel of one connection."""
 
@@ -134,12 +144,12 @@ class Channel(Publisher):
             self.totals.ack += len(deliveries)
             self._ack_all(deliveries)
         elif settle is Settle.REQUEUE:
-            for delivery in deliveries:
+            for delivery in in_line(deliveries):
                 self._release(delivery, 1)
                 self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message)
         elif settle is Settle.RETURN:
-            for delivery in deliveries:
+            for delivery in in_line(deliveries):
                 self._release(delivery, 1)
                 self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message, RETURNED)
@@ -237,7 +247,7 @@ class Channel(Publisher):
         self._requeue(self.unacked.take_all())
 
     def _requeue(self, deliveries: list[Delivery]) -> None:
-        for delivery in deliveries:
+        for delivery in in_line(deliveries):
             self._release(delivery, 1)
             delivery.queue.requeue(delivery.message)
 

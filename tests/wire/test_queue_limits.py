@@ -350,3 +350,25 @@ def test_a_bad_size_limit(value: object, said: str) -> None:
     ch.send(loose(commands.Queue.Declare, queue="q", arguments={"x-max-message-size": value}))
     text = f"PRECONDITION_FAILED - invalid arg 'x-max-message-size' for queue 'q' in vhost '/': {said}"
     ch.expect_close(406, text, commands.Queue.Declare)
+
+
+@pytest.mark.parametrize("how", ["nack", "recover", "close"])
+def test_those_that_go_back_together_find_room_together(how: str) -> None:
+    """#87 #123 the first in line are dropped until the rest fits, in whatever order they were delivered last."""
+    client = Pair().connect()
+    ch, other = client.channel(), client.channel()
+    ch.declare("q", arguments={"x-max-length-bytes": 8})
+    ch.consume("q")
+    other.publish(b"1.", key="q")
+    other.publish(b"2...........", key="q")
+    first, _ = ch.deliveries()
+    ch.nack(first.tag)
+    assert [message.body for message in ch.deliveries()] == [b"1."]
+    ch.call(commands.Basic.Cancel(consumer_tag=first.method.consumer_tag), commands.Basic.CancelOk)
+    if how == "nack":
+        ch.nack(multiple=True)
+    elif how == "recover":
+        ch.call(commands.Basic.Recover(requeue=True), commands.Basic.RecoverOk)
+    else:
+        ch.close()
+    assert other.drain("q") == []

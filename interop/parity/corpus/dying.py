@@ -393,3 +393,26 @@ def blind_copies(talk: Talk) -> None:
     ch.reject(1, requeue=False)
     talk.pause(0.1)
     ch.get(copy)
+
+
+@conversation
+def going_back_together(talk: Talk) -> None:
+    """Where there is no room for all, the first in line are dropped, in whatever order they were delivered last."""
+    client = talk.connect()
+    ch, other = client.channel(), client.channel(2, confirms=True)
+    queue, dead = talk.name("q"), talk.name("dead")
+    dead_letters(other, queue, dead, arguments={"x-max-length-bytes": 8})
+    for how in ("nack", "recover", "close"):
+        ch.reopen()
+        ch.consume(queue, "c")
+        other.publish(b"1.", key=queue)
+        other.publish(b"2...........", key=queue)
+        ch.nack(1)
+        ch.cancel("c")
+        if how == "nack":
+            ch.nack(0, multiple=True)
+        elif how == "recover":
+            ch.say(commands.Basic.Recover, requeue=True)
+        ch.close()
+        other.count(queue)
+        other.drain(dead, 2)
