@@ -28,6 +28,7 @@ cdef class Content:
     cdef object on_address(self)
     cdef object on_properties(self)
     cdef object on_publish(self, bytes body)
+    cdef object on_part(self)
     @cython.locals(body=bytes)
     cdef object on_publishes(self, list bodies, Py_ssize_t body_bytes)
     @cython.locals(start=Py_ssize_t, key=Py_ssize_t)

@@ -69,6 +69,10 @@ class Content:
         """A whole message has arrived; `address`, `bits` and `properties` belong to it."""
         raise NotImplementedError
 
+    def on_part(self) -> None:
+        """Some of a body has arrived and is kept; the rest is still to come."""
+        raise NotImplementedError
+
     def on_publishes(self, bodies: list[bytes], body_bytes: int) -> None:
         """The same for several in a row that differ in their bodies alone, of so many octets in all."""
         for body in bodies:
@@ -146,6 +150,8 @@ class Content:
                     f"message size {self.body_size} is larger than configured max size {self.body_size_max}"
                 )
             self.on_publish(body)
+        else:
+            self.on_part()
 
     def drop_content(self) -> None:
         """Forget a publish under way; the channel is closing and expects nothing more."""

@@ -50,6 +50,7 @@ cdef class Publisher(Content):
     @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t,
                    copies=Py_ssize_t, inlet=Counters)
     cdef object on_publish(self, bytes body)
+    cdef object on_part(self)
     @cython.locals(target=Target, properties=Properties, queue=Queue, body=bytes, number=int64_t, count=Py_ssize_t,
                    inlet=Counters, messages=list)
     cdef object on_publishes(self, list bodies, Py_ssize_t body_bytes)

@@ -166,6 +166,11 @@ class Publisher(Content):
             self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
         self._published(accepted, number, 1)
 
+    def on_part(self) -> None:
+        # parity: half a message is blocked as well, or many halves would be more than a whole.
+        if self.turn.alarmed:
+            self.connection.block()
+
     def on_publishes(self, bodies: list[bytes], body_bytes: int) -> None:
         target = self._target
         if target is None or not self._admits_run(target, len(bodies), body_bytes):

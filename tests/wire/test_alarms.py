@@ -247,6 +247,25 @@ def test_reading_is_paused_and_resumed_through_the_wire(pair: Pair) -> None:
     assert calls == ["pause", "resume"]
 
 
+def test_half_a_message_is_blocked(pair: Pair) -> None:
+    """#39 A body that comes in many frames is stopped before its end: what is gathered takes memory, too."""
+    client = pair.connect()
+    ch = client.channel()
+    ch.declare("q")
+    octets = frames.encode_method(commands.Basic.Publish(routing_key="q"), ch.number) + frames.header_frame(
+        ch.number, 30
+    )
+    client.feed(octets + frames.body_frame(ch.number, b"first part"))
+    raise_alarm(pair)
+    client.expect_nothing()
+    client.feed(frames.body_frame(ch.number, b" and next "))
+    expect_blocked(client, "low on memory")
+    client.feed(frames.body_frame(ch.number, b" and last "))
+    clear_alarm(pair)
+    expect_unblocked(client)
+    assert ch.drain("q") == [b"first part and next  and last "]
+
+
 def test_half_a_message_at_the_gate(pair: Pair) -> None:
     """#34 Octets of a frame left over when reading stopped are there when it goes on."""
     client = pair.connect()
