@@ -17,7 +17,7 @@ from rabbitlike.session.confirms cimport Confirms
 from rabbitlike.session.outlet cimport Outlet
 from rabbitlike.session.target cimport Target, find_target
 
-cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT
+cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT, FEW_TARGETS
 cdef int64_t LATEST_MS
 cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
 

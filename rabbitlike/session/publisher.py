@@ -40,8 +40,9 @@ MANDATORY = 1
 IMMEDIATE = 2
 #: Properties that a publish is checked or changed by.
 WATCHED = EXPIRATION | HEADERS | REPLY_TO | USER_ID
-#: Addresses whose targets a channel remembers.
+#: Addresses whose targets a connection remembers, roughly; each of its channels has its share, but no fewer than this.
 TARGETS_KEPT = 4096
+FEW_TARGETS = 16
 
 NO_ROUTE = 312
 NO_ROUTE_TEXT = b"\x08NO_ROUTE"
@@ -270,7 +271,7 @@ class Publisher(Content):
         target.generation = self.turn.generation
         if target.is_reply:
             return target  # the requester may go at any time
-        if len(self._targets) >= TARGETS_KEPT:
+        if len(self._targets) >= max(FEW_TARGETS, TARGETS_KEPT // len(self.connection.channels)):
             self._targets.clear()
         self._targets[self.address] = target
         self._target = target
