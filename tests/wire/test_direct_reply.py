@@ -80,10 +80,11 @@ def test_reply_consumer_cannot_ack() -> None:
     ch.expect_close(406, "PRECONDITION_FAILED - reply consumer cannot acknowledge", commands.Basic.Consume)
 
 
-def test_one_reply_consumer_per_channel() -> None:
-    """#141 a second one is 406."""
+@pytest.mark.parametrize("no_ack", [True, False])
+def test_one_reply_consumer_per_channel(no_ack: bool) -> None:
+    """#141 a second one is 406, whatever else is wrong with it."""
     ch = requester(Pair().connect())
-    ch.send(loose(commands.Basic.Consume, queue=REPLY_TO, consumer_tag="other", no_ack=True))
+    ch.send(loose(commands.Basic.Consume, queue=REPLY_TO, consumer_tag="other", no_ack=no_ack))
     ch.expect_close(406, "PRECONDITION_FAILED - reply consumer already set", commands.Basic.Consume)
 
 

@@ -71,10 +71,10 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
 
 
 def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str) -> None:
-    if not method.no_ack:
-        raise precondition_failed("reply consumer cannot acknowledge")
     if channel.reply_consumer is not None:
         raise precondition_failed("reply consumer already set")
+    if not method.no_ack:
+        raise precondition_failed("reply consumer cannot acknowledge")
     consumer = ReplyConsumer(tag, channel.number, channel.outlet, channel.unacked)
     channel.reply_consumer = consumer
     channel.connection.broker.replies[consumer.name] = consumer
