@@ -9,6 +9,7 @@ cdef class Subscriber:
     cdef public int64_t priority
     cdef public bint no_ack
     cdef public bint parked
+    cdef public bint left
     cdef public int held
     cdef public Counters pair
 

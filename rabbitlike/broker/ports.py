@@ -21,9 +21,9 @@ class Owner(Protocol):
 
 
 class Subscriber:
-    """Somebody who is given messages of a queue. The queue alone writes `parked`."""
+    """Somebody who is given messages of a queue. The queue alone writes `parked` and `left`."""
 
-    __slots__ = ("held", "no_ack", "pair", "parked", "priority", "tag")
+    __slots__ = ("held", "left", "no_ack", "pair", "parked", "priority", "tag")
 
     def __init__(self, tag: str, priority: int) -> None:
         self.tag = tag
@@ -33,6 +33,8 @@ class Subscriber:
         self.no_ack = False
         #: Out of the rotation until it says that it can take messages again.
         self.parked = False
+        #: It has gone from the queue.
+        self.left = False
         #: Messages it was given and has not settled yet.
         self.held = 0
         #: What its channel and the queue count together.

@@ -37,7 +37,7 @@ cdef class Channel(Publisher):
     cdef object _check_lapsed(self, uint64_t delivery_tag)
     @cython.locals(delivery=Delivery)
     cdef object _settle(self, list deliveries, object settle)
-    @cython.locals(consumer=Subscriber)
+    @cython.locals(consumer=Subscriber, was_full=bint)
     cdef object _release(self, Delivery delivery, Py_ssize_t count)
     cpdef object wake_consumers(self)
     @cython.locals(delivery=Delivery)

@@ -195,11 +195,12 @@ class Channel(Publisher):
         """Give the consumer its credit back, for so many."""
         consumer = delivery.consumer
         if consumer is not None:
+            was_full = 0 < self.unacked.limit <= self.unacked.held
             consumer.held -= count
             self.unacked.held -= count
             if consumer.parked:
                 delivery.queue.wake(consumer)
-            if self.unacked.limit != 0:
+            if was_full:
                 self.wake_consumers()
 
     def wake_consumers(self) -> None:
@@ -351,7 +352,8 @@ class Channel(Publisher):
         self.deadlines.stop()
         consumers = list(self.consumers.values())
         self.consumers = {}
-        for consumer in consumers:
+        # The last first: none becomes the active one of its queue just to leave it.
+        for consumer in reversed(consumers):
             consumer.queue.remove_consumer(consumer)
         if self.reply_consumer is not None:
             self.connection.broker.replies.pop(self.reply_consumer.name, None)

@@ -6,6 +6,7 @@ Each ends with RabbitMQ's reply code, a dropped wire or a quiet life, and with `
 import gc
 import itertools
 import struct
+import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from tests.support.frames import (
     octet,
     shortstr,
 )
-from tests.support.pair import HIGH_WATER, Channel, Pair, bytewise, loose
+from tests.support.pair import HIGH_WATER, Channel, Client, Pair, bytewise, loose
 
 MIB = 1024 * 1024
 
@@ -621,6 +622,91 @@ def test_requeue_for_ever(pair: Pair, bystander: Bystander) -> None:
     bystander.expect_unharmed()
 
 
+def test_addresses_on_every_channel(pair: Pair, bystander: Bystander) -> None:
+    """#60 What each channel remembers of where it published is little when there are many channels."""
+    client = pair.connect()
+    numbers = range(1, 201)
+    for number in numbers:
+        client.feed(encode_method(commands.Channel.Open(), number))
+    client.take_all()
+    with bounded_memory(8 * MIB):
+        for number in numbers:
+            empty = header_frame(number, 0)
+            client.feed(b"".join(publish_frame(number, f"{n}.{'k' * 200}") + empty for n in range(200)))
+    client.expect_nothing()
+    bystander.expect_unharmed()
+
+
+@contextmanager
+def bounded_time(most_s: float) -> Iterator[None]:
+    """What happens inside computes for no longer; the machine may be as busy as it likes."""
+    started = time.process_time()
+    yield
+    took_s = time.process_time() - started
+    assert took_s <= most_s, f"{took_s:.1f} s, {most_s} s are allowed"
+
+
+MANY = 30_000
+
+
+def consume_often(client: Client, channel: int, queue: str) -> None:
+    for start in range(0, MANY, 1000):
+        client.feed(
+            b"".join(
+                encode_method(commands.Basic.Consume(queue=queue, consumer_tag=str(n), nowait=True), channel)
+                for n in range(start, start + 1000)
+            )
+        )
+
+
+@pytest.mark.parametrize("end", ["cancelled", "cancelled backwards", "channel closed", "queue deleted"])
+@pytest.mark.parametrize("arguments", [{}, {"x-single-active-consumer": True}], ids=["shared", "single active"])
+def test_thousands_of_consumers_that_leave(
+    pair: Pair, bystander: Bystander, end: str, arguments: dict[str, object]
+) -> None:
+    """#125 #127 One leaves as quickly among thousands as among two: others must not wait for it."""
+    client = pair.connect()
+    ch = client.channel(1)
+    ch.declare("q", arguments=arguments)
+    consume_often(client, 1, "q")
+    tags = [str(n) for n in range(MANY)]
+    if end == "cancelled backwards":
+        tags.reverse()
+    leaving = b"".join(
+        encode_method(commands.Basic.Cancel(consumer_tag=tag, nowait=True), 1) for tag in tags[: MANY - 1]
+    )
+    with bounded_time(3):
+        if end == "channel closed":
+            ch.close()
+        elif end == "queue deleted":
+            ch.send(commands.Queue.Delete(queue="q", nowait=True))
+        else:
+            client.feed(leaving)
+    client.take_all()
+    if end.startswith("cancelled"):
+        ch.publish(b"to the last one", key="q")
+        assert ch.expect_message().method.consumer_tag == tags[MANY - 1]  # type: ignore[attr-defined]
+    bystander.expect_unharmed()
+
+
+def test_thousands_of_consumers_that_share_a_prefetch(pair: Pair, bystander: Bystander) -> None:
+    """#122 An ack on a channel that is not full wakes nobody."""
+    client = pair.connect()
+    ch = client.channel(1)
+    ch.declare("idle")
+    ch.declare("q")
+    ch.qos(MANY, is_global=True)
+    consume_often(client, 1, "idle")
+    ch.consume("q", "busy")
+    one = publish_frame(1) + header_frame(1, 1) + body_frame(1, b"m")
+    client.feed(one * 5000)
+    assert len(ch.deliveries()) == 5000
+    acks = b"".join(encode_method(commands.Basic.Ack(tag), 1) for tag in range(1, 5001))
+    with bounded_time(0.5):
+        client.feed(acks)
+    bystander.expect_unharmed()
+
+
 # ------------------------------------------------------------------------------------------- slow and half-open
 
 
@@ -663,9 +749,9 @@ class Dialled:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        broker = Broker(BrokerSettings(), MemoryStore(), self.clock)
+        self.broker = Broker(BrokerSettings(), MemoryStore(), self.clock)
         self.socket = Socket()
-        self.transport: Transport = Transports(broker, self.clock).make()
+        self.transport: Transport = Transports(self.broker, self.clock).make()
         self.transport.connection_made(self.socket)  # type: ignore[arg-type]
 
     def feed(self, data: bytes) -> None:
@@ -710,6 +796,33 @@ def test_handshake_in_time() -> None:
     quick.feed(OPENED)
     quick.clock.advance(60_000)
     assert not quick.socket.is_aborted
+
+
+def test_close_ok_that_is_not_followed_by_an_end() -> None:
+    """#16 A client that was told close-ok and keeps its socket has it for 30 seconds."""
+    slow = Dialled()
+    slow.feed(OPENED)
+    slow.feed(encode_method(commands.Connection.Close(200, "bye", 0, 0), 0))
+    slow.clock.advance(29_999)
+    assert not slow.socket.is_aborted
+    slow.clock.advance(1)
+    assert slow.socket.is_aborted
+
+
+def test_silence_while_blocked() -> None:
+    """#34 A blocked publisher is not read, so its silence does not count; when it is read again, it does."""
+    quiet = Dialled()
+    quiet.feed(HELLO + encode_method(commands.Connection.TuneOk(channel_max=10, frame_max=4096, heartbeat=10), 0))
+    quiet.feed(encode_method(commands.Connection.Open(), 0) + encode_method(commands.Channel.Open(), 1))
+    quiet.broker.alarms.raise_("memory")
+    quiet.feed(publish_frame(1) + header_frame(1, 0))
+    quiet.clock.advance(100_000)
+    assert not quiet.socket.is_aborted
+    quiet.broker.alarms.clear("memory")
+    quiet.clock.advance(19_999)
+    assert not quiet.socket.is_aborted
+    quiet.clock.advance(10_001)
+    assert quiet.socket.is_aborted
 
 
 def test_half_open_socket() -> None:

@@ -12,16 +12,18 @@ cdef class Band:
     cdef int64_t priority
     cdef list members
     cdef Py_ssize_t turn
+    cdef Py_ssize_t left
 
 
 @cython.final
 cdef class Consumers:
     cdef readonly bint single_active
-    cdef readonly list all
+    cdef readonly dict all
     cdef readonly Subscriber active
     cdef readonly Subscriber exclusive
     cdef readonly bint is_alone
     cdef list _bands
+    cdef dict _in_line
     cdef Turn _turn
     cdef bint _is_stalled
     cdef int64_t _since_ms
@@ -38,5 +40,11 @@ cdef class Consumers:
     cdef Subscriber take(self)
     @cython.locals(band=Band, place=Py_ssize_t)
     cdef object _enter(self, Subscriber consumer)
-    @cython.locals(band=Band, at=Py_ssize_t)
+    @cython.locals(highest=int64_t, consumer=Subscriber)
+    cdef Subscriber _next_active(self)
+    @cython.locals(band=Band)
     cdef object _leave(self, Subscriber consumer)
+
+
+@cython.locals(members=list, consumer=Subscriber, turn=Py_ssize_t, at=Py_ssize_t)
+cdef object _tidy(Band band)

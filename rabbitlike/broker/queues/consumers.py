@@ -2,6 +2,7 @@
 
 A consumer found unable to take is parked, out of the rotation, until it says otherwise: asking costs nothing per
 message, however many consumers wait for credit. With a single active consumer only that one is ever in the rotation.
+No call looks through all consumers: one that leaves stays in the rotation, marked, until there are many such.
 """
 
 from math import exp
@@ -16,12 +17,14 @@ MEMORY_MS = 1000
 class Band:
     """Consumers of one priority that are not parked; `turn` is whose turn it is."""
 
-    __slots__ = ("members", "priority", "turn")
+    __slots__ = ("left", "members", "priority", "turn")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
         self.members: list[Subscriber] = []
         self.turn = 0
+        #: How many of the members have left.
+        self.left = 0
 
 
 class Consumers:
@@ -31,6 +34,7 @@ class Consumers:
         "_active_ms",
         "_average",
         "_bands",
+        "_in_line",
         "_is_stalled",
         "_since_ms",
         "_turn",
@@ -44,7 +48,7 @@ class Consumers:
     def __init__(self, single_active: bool, turn: Turn) -> None:
         self.single_active = single_active
         #: In the order they came, parked or not.
-        self.all: list[Subscriber] = []
+        self.all: dict[Subscriber, None] = {}
         #: The only one served, on a queue with a single active consumer.
         self.active: Subscriber | None = None
         #: The only one there may be, because it asked for that.
@@ -52,6 +56,8 @@ class Consumers:
         #: Whose turn it was last has nobody to share with: it goes on until it can take no more.
         self.is_alone = False
         self._bands: list[Band] = []
+        #: How many there are of each priority.
+        self._in_line: dict[int, int] = {}
         self._turn = turn
         #: A message was ready and nobody could take it; since when that is so, or is not; and how long it was not so
         #: before.
@@ -91,7 +97,8 @@ class Consumers:
         return self.exclusive is None and not (exclusive and (self.all or self.single_active))
 
     def add(self, consumer: Subscriber, exclusive: bool = False) -> None:
-        self.all.append(consumer)
+        self.all[consumer] = None
+        self._in_line[consumer.priority] = self._in_line.get(consumer.priority, 0) + 1
         if exclusive:
             self.exclusive = consumer
         if not self.single_active:
@@ -106,19 +113,40 @@ class Consumers:
         """Take a consumer out; was it there?"""
         if consumer not in self.all:
             return False
-        self.all.remove(consumer)
+        del self.all[consumer]
+        self._in_line[consumer.priority] -= 1
+        if not self._in_line[consumer.priority]:
+            del self._in_line[consumer.priority]
         if self.exclusive is consumer:
             self.exclusive = None
-        self._leave(consumer)
+        if not consumer.parked:
+            self._leave(consumer)
         # Credit that comes back to it later must not bring it back.
         consumer.parked = False
         if self.active is consumer:
-            self.active = None
-            if self.all:
-                # parity: the next in line takes over, those of a higher priority first.
-                self.active = max(self.all, key=lambda other: other.priority)
+            self.active = self._next_active()
+            if self.active is not None:
                 self._enter(self.active)
         return True
+
+    def remove_all(self) -> list[Subscriber]:
+        """Take every consumer out; who they were."""
+        gone = list(self.all)
+        self.all.clear()
+        self._in_line.clear()
+        self._bands.clear()
+        self.active = self.exclusive = None
+        for consumer in gone:
+            consumer.parked = False
+        return gone
+
+    def _next_active(self) -> Subscriber | None:
+        """parity: the next in line takes over, those of a higher priority first."""
+        highest = max(self._in_line, default=0)
+        for consumer in self.all:
+            if consumer.priority == highest:
+                return consumer
+        return None
 
     def unpark(self, consumer: Subscriber) -> bool:
         """It can take messages again; does that matter to the queue?"""
@@ -135,9 +163,13 @@ class Consumers:
                 if band.turn >= len(members):
                     band.turn = 0
                 consumer = members[band.turn]
+                if consumer.left:
+                    _tidy(band)
+                    members = band.members
+                    continue
                 if consumer.takes():
                     band.turn += 1
-                    self.is_alone = len(members) == 1
+                    self.is_alone = len(members) - band.left == 1
                     return consumer
                 consumer.parked = True
                 del members[band.turn]
@@ -168,12 +200,27 @@ class Consumers:
         self._bands.insert(place, band)
 
     def _leave(self, consumer: Subscriber) -> None:
+        """One that is not parked goes out of the rotation."""
+        consumer.left = True
         for band in self._bands:
-            if consumer in band.members:
-                at = band.members.index(consumer)
-                del band.members[at]
-                if at < band.turn:
-                    band.turn -= 1
-                if not band.members and len(self._bands) > 1:
-                    self._bands.remove(band)
+            if band.priority == consumer.priority:
+                band.left += 1
+                if 2 * band.left >= len(band.members):
+                    _tidy(band)
+                    if not band.members and len(self._bands) > 1:
+                        self._bands.remove(band)
                 return
+
+
+def _tidy(band: Band) -> None:
+    """Drop those that have left."""
+    members: list[Subscriber] = []
+    turn = band.turn
+    for at, consumer in enumerate(band.members):
+        if not consumer.left:
+            members.append(consumer)
+        elif at < band.turn:
+            turn -= 1
+    band.members = members
+    band.turn = turn
+    band.left = 0

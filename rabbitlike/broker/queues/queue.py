@@ -564,8 +564,7 @@ class Queue(Pumped):
             self.pollers.tell_all()
         self.expiry.stop()
         self.lease.stop()
-        for consumer in list(self.consumers.all):
-            self.consumers.remove(consumer)
+        for consumer in self.consumers.remove_all():
             consumer.cancel()
         self.purge()
 
