@@ -225,6 +225,17 @@ def test_acks_of_one_read_are_gathered() -> None:
     assert ch.expect_confirms() == [("ack", 105, True)]
 
 
+def test_a_single_confirm_is_not_cumulative() -> None:
+    """#93 one publish, one ack or nack without `multiple`: some clients treat the two apart."""
+    ch = Pair().connect().channel()
+    ch.declare("q")
+    ch.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    ch.confirm()
+    for tag, (key, answer) in enumerate([("q", "ack"), ("full", "nack"), ("q", "ack")], 1):
+        ch.publish(b"m", key=key)
+        assert ch.expect_confirms() == [(answer, tag, False)]
+
+
 def test_acks_and_nacks_are_not_merged() -> None:
     """#93 #91 refusals between successes: whoever reads the row settles every tag as it went."""
     ch = Pair().connect().channel()

@@ -251,6 +251,9 @@ def test_no_ack_ignores_prefetch() -> None:
     ch.consume("r")
     ch.publish(b"needs ack", key="r")
     assert ch.bodies() == [b"needs ack"]
+    ch.publish(b"the channel is full", key="r")
+    ch.publish(b"but not for me", key="q")
+    assert ch.bodies() == [b"but not for me"]
 
 
 def test_no_ack_is_settled_at_once() -> None:

@@ -76,8 +76,9 @@ def test_ids_name_the_method_of_each_class(pair: Pair) -> None:
 
 
 def test_ids_are_zero_when_no_method_is_to_blame(pair: Pair) -> None:
-    """#2 An operator's close blames nobody."""
+    """#2 An operator's close blames nobody, whatever came last."""
     client = pair.connect()
+    client.channel().declare("q")
     client.connection.shutdown(320, "Closed via management plugin")
     pair.settle()
     client.expect_close(320, "CONNECTION_FORCED - Closed via management plugin", None)

@@ -370,6 +370,7 @@ def test_heartbeat_is_the_clients(pair: Pair, heartbeat: int) -> None:
     """#32 The client's value counts, whatever was offered; 0 is neither way."""
     client = pair.connect(heartbeat=heartbeat)
     assert (client.wire.heartbeat or 0) == heartbeat
+    assert client.connection.heartbeat == heartbeat
 
 
 def test_heartbeat_starts_with_tune_ok(pair: Pair) -> None:

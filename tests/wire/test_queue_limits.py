@@ -158,8 +158,9 @@ def test_reject_publish_without_confirms_is_silent() -> None:
     assert ch.drain("q") == [b"1"]
 
 
+@pytest.mark.parametrize("expiration", [None, "60000"], ids=["plain", "checked"])
 @pytest.mark.parametrize("full_first", [True, False])
-def test_one_refusal_is_enough_for_the_nack(full_first: bool) -> None:
+def test_one_refusal_is_enough_for_the_nack(full_first: bool, expiration: str | None) -> None:
     """#87 routed to several queues of which one refuses: nack, once, while the others keep the message."""
     ch = Pair().connect().channel()
     limits: list[dict[str, object]] = [{"x-max-length": 0, "x-overflow": "reject-publish"}, {}]
@@ -167,7 +168,7 @@ def test_one_refusal_is_enough_for_the_nack(full_first: bool) -> None:
         ch.declare(name, arguments=arguments)
         ch.bind(name, "amq.fanout")
     ch.confirm()
-    ch.publish(b"m", "amq.fanout")
+    ch.publish(b"m", "amq.fanout", expiration=expiration)
     assert ch.expect_confirms() == [("nack", 1, False)]
     roomy = "b" if full_first else "a"
     assert ch.drain(roomy) == [b"m"]

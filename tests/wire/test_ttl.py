@@ -159,6 +159,18 @@ def test_expired_behind_an_unlimited_one_is_never_delivered() -> None:
     assert ch.bodies() == [b"for ever", b"still good"]
 
 
+def test_expired_is_not_delivered_before_its_timer() -> None:
+    """#140 a reader that comes in the very millisecond, before the queue has looked, gets nothing."""
+    pair = Pair()
+    ch = pair.connect().channel()
+    ch.declare("q")
+    got: list[Message | None] = []
+    pair.clock.call_later(100, lambda: got.append(ch.get("q")))
+    ch.publish(b"m", key="q", expiration="100")
+    pair.advance(100)
+    assert got == [None]
+
+
 def test_expiry_needs_no_reader() -> None:
     """#139 #140 the head expires by itself: a dead letter appears although nobody touches the queue."""
     pair = Pair()
