@@ -1,7 +1,8 @@
 """One client's socket: octets to `Connection.receive`, answers to the kernel, and the timers around them.
 
 All sockets share one read buffer: the loop fills it and we parse it in the same breath, nothing awaited between. What
-is left of a frame is kept by its connection and put back at the front before that socket's next read.
+is left of a frame is kept by its connection and put back at the front before that socket's next read. A socket that
+fills the buffer again and again waits until the others have had their turn.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ from rabbitlike.session.wire import Peer
 
 #: Octets taken from a socket at once, at least.
 READ_SIZE: Final = 256 * 1024
+#: A socket with ever more to read has the loop for this long: libuv would read it 32 times before it looks at another.
+TURN_MS: Final = 2
 #: How long a client may take to read our last words and close its end, after we have closed ours.
 LINGER_MS: Final = 3000
 #: How long it may take to close the connection once it was told close-ok.
@@ -34,6 +37,7 @@ class Transports:
 
     def __init__(self, broker: Broker, clock: Clock) -> None:
         self.broker = broker
+        self.turn = broker.turn
         self.clock = clock
         # Whatever is left over is less than a frame; as much again must fit behind it.
         self.data = bytearray(max(READ_SIZE, 2 * (broker.settings.frame_max + FRAME_OVERHEAD)))
@@ -70,10 +74,13 @@ class Transport(asyncio.BufferedProtocol):
     """The asyncio side of one connection; to the session it is the Wire."""
 
     __slots__ = (
+        "_busy_since_ms",
         "_connection",
         "_deadline",
         "_heartbeat",
         "_is_closing",
+        "_is_held",
+        "_is_waiting",
         "_kept",
         "_shared",
         "_transport",
@@ -83,6 +90,9 @@ class Transport(asyncio.BufferedProtocol):
         self._shared = shared
         self._kept = 0  # octets of the connection's that stand at the front of the buffer
         self._is_closing = False  # all is said: nothing more is written, and what comes is not looked at
+        self._busy_since_ms = 0  # since when each read has filled the buffer; 0: the last one did not
+        self._is_held = False  # the session does not want it read
+        self._is_waiting = False  # it is not read before the others have had their turn
         self._deadline: Timer | None = None
 
     # The loop's side
@@ -110,7 +120,26 @@ class Transport(asyncio.BufferedProtocol):
         if self._is_closing:
             return
         self._heartbeat.received += nbytes
-        self._connection.receive(self._shared.data, self._kept + nbytes)
+        end = self._kept + nbytes
+        self._connection.receive(self._shared.data, end)
+        if end < len(self._shared.data):
+            self._busy_since_ms = 0
+        elif not self._busy_since_ms:
+            self._busy_since_ms = self._shared.turn.now_ms
+        elif self._shared.turn.now_ms >= self._busy_since_ms + TURN_MS:
+            self._wait_for_others()
+
+    def _wait_for_others(self) -> None:
+        self._busy_since_ms = 0
+        if not self._is_held and not self._transport.is_closing():
+            self._is_waiting = True
+            self._transport.pause_reading()
+            self._shared.clock.call_later(0, self._read_on)
+
+    def _read_on(self) -> None:
+        self._is_waiting = False
+        if not self._is_held and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def eof_received(self) -> None:
         """The client has said its last word; the loop closes the socket."""
@@ -173,13 +202,17 @@ class Transport(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def pause_reading(self) -> None:
+        self._is_held = True
         if not self._transport.is_closing():
-            self._transport.pause_reading()
+            if not self._is_waiting:
+                self._transport.pause_reading()
             self._heartbeat.pause()
 
     def resume_reading(self) -> None:
+        self._is_held = False
         if not self._transport.is_closing():
-            self._transport.resume_reading()
+            if not self._is_waiting:
+                self._transport.resume_reading()
             self._heartbeat.resume()
 
     def start_heartbeat(self, seconds: int) -> None:

@@ -716,6 +716,7 @@ class Socket:
     def __init__(self) -> None:
         self.written = bytearray()
         self.is_aborted = False
+        self.is_reading = True
 
     def get_extra_info(self, name: str) -> object:
         return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672)}.get(name)
@@ -739,9 +740,11 @@ class Socket:
     def is_closing(self) -> bool:
         return self.is_aborted
 
-    def pause_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.is_reading = False
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        self.is_reading = True
 
 
 class Dialled:
@@ -760,6 +763,7 @@ class Dialled:
         self.transport.buffer_updated(len(data))
 
 
+HEARTBEAT = frame(8, 0, b"")
 HELLO = PROTOCOL_HEADER + encode_method(
     loose(commands.Connection.StartOk, client_properties={}, response=longstr("\0guest\0guest")), 0
 )
@@ -834,6 +838,47 @@ def test_half_open_socket() -> None:
     assert not gone.socket.is_aborted
     gone.clock.advance(10_001)
     assert gone.socket.is_aborted
+
+
+def flood(client: Dialled) -> None:
+    """A read that fills the whole buffer: there is more where it came from."""
+    client.feed(HEARTBEAT * (len(client.transport.get_buffer(-1)) // len(HEARTBEAT)))
+
+
+def test_who_floods_waits_for_the_others() -> None:
+    """#10 A socket that fills read after read has the loop for a moment only, then the others have their turn."""
+    client = Dialled()
+    client.feed(OPENED)
+    flood(client)
+    assert client.socket.is_reading, "one large read is no flood"
+    client.clock.advance(2)
+    flood(client)
+    assert not client.socket.is_reading
+    client.clock.advance(0)
+    assert client.socket.is_reading
+    flood(client)
+    client.feed(HEARTBEAT)
+    client.clock.advance(2)
+    flood(client)
+    assert client.socket.is_reading, "it has paused for breath itself"
+
+
+def test_who_floods_and_is_held() -> None:
+    """#34 Its turn does not come while an alarm, say, holds it; nor before its turn when that is over at once."""
+    client = Dialled()
+    client.feed(OPENED)
+    for is_over_at_once in (False, True):
+        flood(client)
+        client.clock.advance(2)
+        flood(client)
+        client.transport.pause_reading()
+        if not is_over_at_once:
+            client.clock.advance(0)
+        assert not client.socket.is_reading
+        client.transport.resume_reading()
+        assert client.socket.is_reading is not is_over_at_once
+        client.clock.advance(0)
+        assert client.socket.is_reading
 
 
 def test_many_strangers(pair: Pair, bystander: Bystander) -> None:
