@@ -367,7 +367,6 @@ class Connection(Flow):
     def shutdown(self, code: int, text: str) -> None:
         """The broker, or an operator, ends this connection."""
         self.turn.begin()
-        self.method_index = 0
         self.close(AmqpError(code, text))
         self.turn.finish()
 

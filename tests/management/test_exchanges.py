@@ -134,6 +134,7 @@ async def test_ends_that_are_not_there(api: Api, ch: Channel) -> None:
 
 
 async def test_bindings_of_the_default_exchange(api: Api, ch: Channel) -> None:
+    """#63 Each queue is bound to it by its name, with source ""."""
     ch.declare("q")
     (view,) = (await api.get("/api/exchanges/%2F/amq.default/bindings/source")).json()
     assert (view["source"], view["destination"], view["properties_key"]) == ("", "q", "q")

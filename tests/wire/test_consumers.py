@@ -260,6 +260,18 @@ def test_cancelled_consumer_has_no_turn() -> None:
     assert order(ch) == "caca"
 
 
+def test_turns_go_on_where_they_were_when_several_leave() -> None:
+    """#125 #114 whose turn it was keeps it, however many of those before it have gone."""
+    ch = three_consumers(Pair().connect())
+    ch.consume("q", "d")
+    publish(ch, 3)
+    assert order(ch) == "abc"
+    cancel(ch, "a")
+    cancel(ch, "b")
+    publish(ch, 4, start=3)
+    assert order(ch) == "dcdc"
+
+
 # ------------------------------------------------------------------------------------------------- consumer priority
 
 
