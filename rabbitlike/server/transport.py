@@ -8,6 +8,7 @@ fills the buffer again and again waits until the others have had their turn.
 import asyncio
 import ipaddress
 import logging
+import socket
 import ssl
 from functools import lru_cache
 from typing import Final, cast
@@ -24,6 +25,10 @@ from rabbitlike.session.wire import Peer
 READ_SIZE: Final = 256 * 1024
 #: A socket with ever more to read has the loop for this long: libuv would read it 32 times before it looks at another.
 TURN_MS: Final = 2
+#: How often one looks after a client that is not read, for whoever does not read does not see it go either.
+LOOK_MS: Final = 30_000
+#: What Linux says of a socket whose other end is closed: close, close-wait, last-ack, closing.
+GONE: Final = (7, 8, 9, 11)
 #: How long a client may take to read our last words and close its end, after we have closed ours.
 LINGER_MS: Final = 3000
 #: How long it may take to close the connection once it was told close-ok.
@@ -82,6 +87,7 @@ class Transport(asyncio.BufferedProtocol):
         "_is_held",
         "_is_waiting",
         "_kept",
+        "_look_timer",
         "_shared",
         "_transport",
     )
@@ -93,6 +99,7 @@ class Transport(asyncio.BufferedProtocol):
         self._busy_since_ms = 0  # since when each read has filled the buffer; 0: the last one did not
         self._is_held = False  # the session does not want it read
         self._is_waiting = False  # it is not read before the others have had their turn
+        self._look_timer: Timer | None = None
         self._deadline: Timer | None = None
 
     # The loop's side
@@ -153,8 +160,9 @@ class Transport(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self not in self._shared.open:
             return
-        if self._deadline is not None:
-            self._deadline.cancel()
+        for timer in (self._deadline, self._look_timer):
+            if timer is not None:
+                timer.cancel()
         self._heartbeat.stop()
         if error is not None:
             log.debug("%s: %s", self._connection.name, error)
@@ -207,6 +215,9 @@ class Transport(asyncio.BufferedProtocol):
             if not self._is_waiting:
                 self._transport.pause_reading()
             self._heartbeat.pause()
+            if self._look_timer is None:
+                _keep_asking(self._transport.get_extra_info("socket"))
+                self._look_timer = self._shared.clock.call_later(LOOK_MS, self._look)
 
     def resume_reading(self) -> None:
         self._is_held = False
@@ -231,6 +242,15 @@ class Transport(asyncio.BufferedProtocol):
             log.warning("%s: no connection.open within the handshake timeout", self._connection.name)
             self.abort()
 
+    def _look(self) -> None:
+        """What a blocked client holds would be held for ever if it were gone: half a message, a transaction."""
+        self._look_timer = None
+        if self._is_held and _is_gone(self._transport.get_extra_info("socket")):
+            log.warning("%s: the client has gone while it was not read", self._connection.name)
+            self.abort()
+        elif self._is_held:
+            self._look_timer = self._shared.clock.call_later(LOOK_MS, self._look)
+
     def _drop_silent(self) -> None:
         # parity: no connection.close; whoever is silent does not read it either
         log.warning("%s: missed heartbeats from the client", self._connection.name)
@@ -252,6 +272,25 @@ def peer_of(transport: asyncio.Transport) -> Peer:
         is_loopback=_is_loopback(host),
         **({} if secured is None else agreed(secured)),
     )
+
+
+def _keep_asking(sock: socket.socket) -> None:
+    """Have the system ask the other end now and then whether it is there: it may have had no way to say good-bye."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, LOOK_MS // 1000)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, LOOK_MS // 1000)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    except (AttributeError, OSError):  # not on Linux, not TCP
+        pass
+
+
+def _is_gone(sock: socket.socket) -> bool:
+    """Whether the other end of a TCP connection is closed, as far as can be told without reading."""
+    try:
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in GONE
+    except (AttributeError, OSError):  # not on Linux, not TCP
+        return False
 
 
 #: What stands for the address of a client of a unix socket.

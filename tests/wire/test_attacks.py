@@ -5,6 +5,7 @@ Each ends with RabbitMQ's reply code, a dropped wire or a quiet life, and with `
 
 import gc
 import itertools
+import socket
 import struct
 import time
 import tracemalloc
@@ -717,9 +718,12 @@ class Socket:
         self.written = bytearray()
         self.is_aborted = False
         self.is_reading = True
+        #: One of the kernel's, for whoever asks how the other end is.
+        self.real: socket.socket | None = None
 
     def get_extra_info(self, name: str) -> object:
-        return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672)}.get(name)
+        known = {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672), "socket": self.real}
+        return known.get(name)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
@@ -827,6 +831,24 @@ def test_silence_while_blocked() -> None:
     assert not quiet.socket.is_aborted
     quiet.clock.advance(10_001)
     assert quiet.socket.is_aborted
+
+
+def test_gone_while_blocked() -> None:
+    """#34 Nobody reads a blocked client, nor sees it go: without heartbeats it is looked after, or its transaction
+    would be kept for ever."""
+    quiet = Dialled()
+    quiet.feed(OPENED + encode_method(commands.Channel.Open(), 1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        far_end = socket.create_connection(server.getsockname())
+        quiet.socket.real = server.accept()[0]
+    with far_end, quiet.socket.real:
+        quiet.transport.pause_reading()
+        quiet.clock.advance(120_000)
+        assert not quiet.socket.is_aborted, "it is there, and may wait as long as it takes"
+        far_end.sendall(b"not read")
+        far_end.close()
+        quiet.clock.advance(30_000)
+        assert quiet.socket.is_aborted
 
 
 def test_half_open_socket() -> None:
