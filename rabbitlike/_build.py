@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import sysconfig
 import time
@@ -146,11 +147,18 @@ def why_pure() -> str | None:
     """Why nothing can or shall be compiled here; None when it can."""
     if os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0"):
         return "RABBITLIKE_PURE is set"
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
-    if shutil.which(compiler) is None:
-        return f"there is no C compiler ('{compiler}'; install gcc)"
-    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if shutil.which(command[0]) is None:
+        return f"there is no C compiler ('{command[0]}'; install gcc)"
+    include = sysconfig.get_path("include")
+    if not Path(include, "Python.h").exists():
         return "Python.h is missing (install python3-dev)"
+    # A compiler without the C library's headers is of no use: Debian can install gcc so.
+    tried = subprocess.run(
+        [*command, f"-I{include}", "-fsyntax-only", "-xc", "-"], input=b"#include <Python.h>", capture_output=True
+    )
+    if tried.returncode != 0:
+        return f"the C compiler does not work ('{command[0]}'; install gcc and libc6-dev)"
     try:
         import Cython  # noqa: F401
     except ImportError:
