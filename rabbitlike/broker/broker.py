@@ -134,7 +134,9 @@ class Requester(Protocol):
 
     name: str
 
-    def deliver(self, address: bytes, properties: bytes, body: bytes) -> None: ...
+    def deliver(self, address: bytes, properties: bytes, body: bytes) -> bool:
+        """Give it a reply. False: it has too many that it does not read."""
+        ...
 
 
 class Broker:

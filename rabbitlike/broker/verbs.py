@@ -69,10 +69,9 @@ def publish(
     now_ms = broker.turn.now_ms
     if exchange_name == "" and routing_key.startswith(REPLIES):
         requester = broker.reply_consumer(routing_key)
-        _count_publish(exchange.counters, vhost.counters, 0 if requester is None else 1)
-        if requester is not None:
-            requester.deliver(address, properties.raw, body)
-        return Published(requester is not None, True, False)
+        is_delivered = requester is not None and requester.deliver(address, properties.raw, body)
+        _count_publish(exchange.counters, vhost.counters, 1 if is_delivered else 0)
+        return Published(is_delivered, True, False)
     if is_timed(given):
         due_ms, later = read_due(given, now_ms)
         if due_ms and vhost.route(exchange, keys, properties):

@@ -389,12 +389,11 @@ class Publisher(Content):
 
     def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
         requester = target.reply
-        self._count(target.counters, 1, 0 if requester is None else 1)
+        is_delivered = requester is not None and requester.deliver(self.address, properties.raw, body)
+        self._count(target.counters, 1, 1 if is_delivered else 0)
         self._count_pair(target.pair, 1, True)
-        if requester is None:
+        if not is_delivered:
             self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
-        else:
-            requester.deliver(self.address, properties.raw, body)
         self._published(True, 0, 1)
 
     # What the client hears of it

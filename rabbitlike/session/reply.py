@@ -2,32 +2,41 @@
 
 A channel that consumes from the pseudo queue has one ReplyConsumer under a name nobody can guess; a responder publishes
 to that name on the default exchange and the reply is written straight to the requester's connection. Nothing is stored:
-a requester that is gone gets nothing.
+a requester that is gone gets nothing, and one that does not read no more than it can leave unread.
 """
 
 from secrets import token_urlsafe
+from typing import TYPE_CHECKING
 
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.unacked import Unacked
 
+if TYPE_CHECKING:
+    from rabbitlike.session.flow import Flow
+
 DIRECT_REPLY = "amq.rabbitmq.reply-to"
+#: A requester that has more octets than these to read gets no replies.
+UNREAD_REPLIES = 64 * 1024 * 1024
 
 
 class ReplyConsumer:
     """The one consumer of direct replies that a channel may have."""
 
-    __slots__ = ("_number", "_outlet", "_tag_octets", "_unacked", "name", "tag")
+    __slots__ = ("_flow", "_number", "_outlet", "_tag_octets", "_unacked", "name", "tag")
 
-    def __init__(self, tag: str, number: int, outlet: Outlet, unacked: Unacked) -> None:
+    def __init__(self, tag: str, number: int, flow: "Flow", outlet: Outlet, unacked: Unacked) -> None:
         self.tag = tag
         self.name = f"{DIRECT_REPLY}.{token_urlsafe(24)}"
         octets = tag.encode("utf-8", "surrogateescape")
         self._tag_octets = bytes((len(octets),)) + octets
         self._number = number
+        self._flow = flow
         self._outlet = outlet
         self._unacked = unacked
 
-    def deliver(self, address: bytes, properties: bytes, body: bytes) -> None:
+    def deliver(self, address: bytes, properties: bytes, body: bytes) -> bool:
+        if self._flow.send_pend > UNREAD_REPLIES:
+            return False
         self._unacked.last_tag += 1
         self._outlet.put_deliver(
             self._number,
@@ -40,3 +49,4 @@ class ReplyConsumer:
             self._outlet.payload_max,
         )
         self._outlet.mark()
+        return True

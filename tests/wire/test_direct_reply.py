@@ -183,6 +183,27 @@ def test_requester_gone(ending: str) -> None:
     assert responder.expect_confirms() == [("ack", 1, False)]
 
 
+def test_requester_that_does_not_read() -> None:
+    """#143 replies that nobody reads do not pile up: beyond 64 MiB they are unroutable, until they are read."""
+    pair = Pair()
+    client = pair.connect()
+    ch = requester(client)
+    address = ask(ch)
+    client.stop_reading()
+    responder = pair.connect().channel()
+    large = b"x" * (8 << 20)
+    for _ in range(12):
+        responder.publish(large, key=address)
+    assert len(client.wire.outbox) < 65 << 20
+    responder.publish(b"one too many", key=address, mandatory=True)
+    assert responder.expect_message(commands.Basic.Return).body == b"one too many"
+    client.start_reading()
+    assert len(ch.deliveries()) == 8
+    responder.publish(b"again", key=address, mandatory=True)
+    responder.expect_nothing()
+    assert ch.bodies() == [b"again"]
+
+
 def test_reply_is_confirmed_and_not_returned() -> None:
     """#143 a live requester is a route: mandatory returns nothing."""
     client = Pair().connect()

@@ -45,11 +45,12 @@ class Waiting:
         self._correlation_id = correlation_id
         self.reply: asyncio.Future[tuple[Properties, bytes] | None] = asyncio.get_running_loop().create_future()
 
-    def deliver(self, address: bytes, properties: bytes, body: bytes) -> None:
+    def deliver(self, address: bytes, properties: bytes, body: bytes) -> bool:
         reply = Properties(properties)
         # Who leaves the id out means us: the name is ours alone.
         if not self.reply.done() and reply.correlation_id in (None, self._correlation_id):
             self.reply.set_result((reply, body))
+        return True
 
     def give_up(self) -> None:
         if not self.reply.done():

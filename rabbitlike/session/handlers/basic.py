@@ -75,7 +75,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str)
         raise precondition_failed("reply consumer already set")
     if not method.no_ack:
         raise precondition_failed("reply consumer cannot acknowledge")
-    consumer = ReplyConsumer(tag, channel.number, channel.outlet, channel.unacked)
+    consumer = ReplyConsumer(tag, channel.number, channel.connection, channel.outlet, channel.unacked)
     channel.reply_consumer = consumer
     channel.connection.broker.replies[consumer.name] = consumer
     if not method.nowait:
