@@ -276,3 +276,8 @@ def cut(buffer: bytearray) -> list[Received]:
             received.append(decode(raw))
         del buffer[: len(raw)]
     return received
+
+
+def publish_frame(channel: int, key: str = "q", exchange: str = "") -> bytes:
+    """basic.publish, without its content."""
+    return encode_method(commands.Basic.Publish(exchange=exchange, routing_key=key), channel)
