@@ -89,6 +89,7 @@ def test_without_a_delivery_mode_a_message_is_transient(disk: Disk, crash: bool)
     ch.publish(b"unsaid", key="q")
     ch.publish(b"persistent", key="q", delivery_mode=PERSISTENT)
     ch.publish(b"transient", key="q", delivery_mode=TRANSIENT)
+    ch.publish(b"unknown", key="q", properties=b"\x10\x00\x03")
     pair.commit_all()
     assert open_channel(disk.boot(crash=crash)).drain("q") == [b"persistent"]
 

@@ -442,6 +442,20 @@ def test_auto_delete_with_the_queue(pair: Pair) -> None:
     assert not exists(client, "x-brief")
 
 
+def test_auto_delete_waits_for_the_last_queue(pair: Pair) -> None:
+    """#62 A queue that goes leaves an exchange alone that has others."""
+    client = pair.connect()
+    ch = client.channel()
+    ch.declare_exchange("x", "fanout", auto_delete=True)
+    for queue in ("q", "r"):
+        ch.declare(queue)
+        ch.bind(queue, "x")
+    ch.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
+    assert exists(client, "x")
+    ch.call(commands.Queue.Delete(queue="r"), commands.Queue.DeleteOk)
+    assert not exists(client, "x")
+
+
 def test_auto_delete_cascades(pair: Pair) -> None:
     """#62 An exchange that goes takes its incoming bindings along, which may be the last of another."""
     client = pair.connect()

@@ -101,6 +101,20 @@ def test_two_consumers_of_one_channel() -> None:
     assert [getattr(message.method, "consumer_tag", "") for message in ch.deliveries()] == ["b"]
 
 
+def test_the_next_one_is_the_one_of_the_highest_priority() -> None:
+    """#127 #125 whoever waits with the highest x-priority takes over, not the active one's place while it is there."""
+    client = Pair().connect()
+    channels = [client.channel() for _ in range(4)]
+    channels[0].declare("q", arguments=SINGLE)
+    for ch, priority in zip(channels, (0, 1, 5, 5), strict=True):
+        ch.consume("q", "c", arguments={"x-priority": priority})
+    publish(channels[0], b"1")
+    assert [ch.bodies() for ch in channels] == [[b"1"], [], [], []]
+    channels[0].close()
+    publish(channels[1], b"2")
+    assert [ch.bodies() for ch in channels[1:]] == [[], [b"1", b"2"], []]
+
+
 def test_returning_consumer_goes_to_the_end() -> None:
     """#127 being active is not remembered."""
     client = Pair().connect()

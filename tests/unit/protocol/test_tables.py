@@ -131,6 +131,18 @@ def test_lengths_count_octets() -> None:
     assert tables.encode(table) == raw
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [b"\x01kS\0\0\0\x05x", b"\x01kF\0\0\0\x05\0", b"\x01kA\0\0\0\x05V", b"\x01kI\0\0", b"\x01kT\0", b"\x09k"],
+)
+def test_what_follows_a_table_is_no_part_of_it(entry: bytes) -> None:
+    """#145 A length that reaches beyond the table is wrong although the frame goes on behind it."""
+    raw = len(entry).to_bytes(4, "big") + entry
+    with pytest.raises(AmqpError) as caught:
+        tables.decode(raw + b"\0" * 40)
+    assert caught.value.code == 501
+
+
 def test_keys_hold_at_most_255_octets() -> None:
     """#145"""
     longest = "é" * 127 + "e"
