@@ -193,6 +193,7 @@ class Connection(Flow):
             # Something durable was declared or deleted: the client hears so when it is.
             self.hold_answers()
         self.stall_if_unread()
+        self.stall_if_long()
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
         if self.state is CLOSED:

@@ -29,6 +29,8 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 FLUSH_SIZE = 512 * 1024
 #: A client that asks on and on but reads no answers is not read either, once this much waits for it.
 UNREAD_ANSWERS = 4 * 1024 * 1024
+#: What came in one read is handled for this long, then others have their turn.
+LONG_MS = 20
 
 
 class Flow(FrameReader):
@@ -120,7 +122,7 @@ class Flow(FrameReader):
                 if self._unread > UNREAD_ANSWERS:
                     self.hold("unread")
         if not self._is_paused:
-            if self.is_stalled:
+            if self.is_stalled and "long" not in self._holds:
                 self.turn.later(self._go_on)
             if not outlet.open:
                 self._reopen()
@@ -205,6 +207,20 @@ class Flow(FrameReader):
         if self.outlet.size > UNREAD_ANSWERS:
             self.is_stalled = True
             self.hold("unread")
+
+    def stall_if_long(self) -> None:
+        """Thousands of requests may come in one read, and some take long: no more of them before others had a turn."""
+        if not self.is_stalled and self.broker.clock.now_ms() - self.turn.now_ms > LONG_MS:
+            self.is_stalled = True
+            self.hold("long")
+            self.broker.clock.call_later(0, self._go_on_after_others)
+
+    def _go_on_after_others(self) -> None:
+        self.turn.begin()
+        self.let_go("long")
+        if "unread" not in self._holds:
+            self._go_on()
+        self.turn.finish()
 
     def _go_on(self) -> None:
         """Answers have been taken: handle what was left unread, and read on."""

@@ -269,6 +269,7 @@ class Publisher(Content):
         target = find_target(self.connection, self.vhost, self.address, self.properties)
         target.pair = self.pair_to(target.exchange)
         target.generation = self.turn.generation
+        self.connection.stall_if_long()
         if target.is_reply:
             return target  # the requester may go at any time
         if len(self._targets) >= max(FEW_TARGETS, TARGETS_KEPT // len(self.connection.channels)):

@@ -59,8 +59,8 @@ class Socket:
 class Dialled:
     """A client on the real transport, with a clock that is moved by hand."""
 
-    def __init__(self) -> None:
-        self.clock = FakeClock()
+    def __init__(self, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
         self.broker = Broker(BrokerSettings(), MemoryStore(), self.clock)
         self.socket = Socket()
         self.transport: Transport = Transports(self.broker, self.clock).make()
@@ -206,3 +206,35 @@ def test_who_floods_and_is_held() -> None:
         assert client.socket.is_reading is not is_over_at_once
         client.clock.advance(0)
         assert client.socket.is_reading
+
+
+class Ticking(FakeClock):
+    """A millisecond passes whenever somebody looks."""
+
+    def now_ms(self) -> int:
+        self._now_ms += 1
+        return self._now_ms
+
+
+@pytest.mark.parametrize("what", ["declares", "publishes"])
+def test_a_read_full_of_requests_is_handled_in_parts(what: str) -> None:
+    """#10 Requests that take long do not keep the others waiting until the last of them is done; none is lost."""
+    client = Dialled(Ticking())
+    client.feed(OPENED + encode_method(commands.Channel.Open(), 1))
+    client.socket.written.clear()
+    if what == "declares":
+        many = [encode_method(commands.Queue.Declare(queue=f"q{number}"), 1) for number in range(200)]
+    else:
+        # each to an address that is not known yet
+        many = [
+            encode_method(commands.Basic.Publish(routing_key=f"q{number}", mandatory=True), 1) + header_frame(1, 0)
+            for number in range(200)
+        ]
+    client.feed(b"".join(many))
+    answered = client.socket.written.count(b"\xce")
+    assert 5 < answered < 150
+    assert not client.socket.is_reading
+    for _ in range(50):
+        client.clock.advance(100)
+    assert client.socket.written.count(b"\xce") == 200 * (1 if what == "declares" else 2)
+    assert client.socket.is_reading
