@@ -55,6 +55,8 @@ class Upkeep:
         #: Octets in the log since it last started over, and those not yet copied: guesses, but each checkpoint knows.
         self.log_bytes = 0
         self._left = 0
+        #: How far the last checkpoint came that did not copy all.
+        self._came_to = 0
         self._commits = 0
         self._is_resting = False
         self._wake = asyncio.Event()
@@ -130,13 +132,15 @@ class Upkeep:
             since = self._left - before
             self.log_bytes = in_log + since
             self._left = in_log - copied + since
-            has_moved = self._left - since < before
-            if self.log_bytes < self._soon:
+            # A commit that begins just now is in the way as a reader is, but not of the writer's own connection.
+            is_stuck = self._came_to == copied < in_log
+            self._came_to = copied if copied < in_log else 0
+            if not is_stuck and self.log_bytes < self._soon:
                 if self._left == 0:
                     self.log_bytes = 0  # the next commit starts over by itself, unless one had begun meanwhile
-                return has_moved
-            if self._left > self._step and not self.is_behind:
-                return has_moved
+                return True
+            if not is_stuck and self._left > self._step and not self.is_behind:
+                return True
             return await self._start_over()
         finally:
             self._pause.set()
