@@ -25,6 +25,7 @@ from rabbitlike.broker.views import node_name
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
 from rabbitlike.log import configure as configure_log
+from rabbitlike.server.busy_poll import make_busy_poll, usable_processors
 from rabbitlike.server.listener import BACKLOG, Endpoint, ListenError, bind, endpoints, urls
 from rabbitlike.server.transport import Transports
 from rabbitlike.storage.api import StorageError, Store
@@ -85,7 +86,8 @@ class App:
                 await self._close_store()
                 raise
         self._export_events()
-        self.transports = Transports(self.broker, clock)
+        busy_poll = make_busy_poll(asyncio.get_running_loop(), settings.busy_poll_us, usable_processors())
+        self.transports = Transports(self.broker, clock, busy_poll)
         self._memory = MemoryWatch(
             self.broker.alarms,
             clock,

@@ -109,6 +109,9 @@ class Settings(BrokerSettings):
     prometheus_port: int | None = option(
         None, "Port for metrics without a login, RabbitMQ's is 15692; none listens on none.", ge=0, le=65_535
     )
+    busy_poll_us: int = option(
+        50, "Microseconds after each read that the broker looks for more before it sleeps; 0: none.", ge=0, le=10_000
+    )
     collect_statistics_interval_ms: int = option(
         5000, "How often rates and history are sampled.", ge=1000, le=3_600_000
     )

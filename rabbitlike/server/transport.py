@@ -16,6 +16,7 @@ from typing import Final, cast
 from rabbitlike.broker.broker import Broker
 from rabbitlike.clock import Clock, Timer
 from rabbitlike.protocol.constants import FRAME_OVERHEAD
+from rabbitlike.server.busy_poll import BusyPoll
 from rabbitlike.server.heartbeat import Heartbeat
 from rabbitlike.server.tls import agreed, certificate_name
 from rabbitlike.session.connection import Connection
@@ -40,8 +41,9 @@ log = logging.getLogger("rabbitlike.connection")
 class Transports:
     """What all sockets of one broker share, and the set of those that are open."""
 
-    def __init__(self, broker: Broker, clock: Clock) -> None:
+    def __init__(self, broker: Broker, clock: Clock, busy_poll: BusyPoll | None = None) -> None:
         self.broker = broker
+        self.busy_poll = busy_poll
         self.turn = broker.turn
         self.clock = clock
         # Whatever is left over is less than a frame; as much again must fit behind it.
@@ -129,6 +131,8 @@ class Transport(asyncio.BufferedProtocol):
         self._heartbeat.received += nbytes
         end = self._kept + nbytes
         self._connection.receive(self._shared.data, end)
+        if self._shared.busy_poll is not None and not self._shared.broker.waiting:
+            self._shared.busy_poll.prolong()
         if end < len(self._shared.data):
             self._busy_since_ms = 0
         elif not self._busy_since_ms:
