@@ -245,7 +245,8 @@ if MAY_MOUNT:
         """The limit strikes before the disk is full: no commit ever fails."""
         with mounted(tmp_path, "size=200m"):
             with running(*flags(tmp_path / "data", 100 << 20)) as broker:
-                with Publisher(broker.port, QUEUE, window=1) as publisher:  # slow: the alarm looks once a second
+                # Slow, for the alarm looks once a second.
+                with Publisher(broker.port, QUEUE, window=1, pause_s=0.01) as publisher:
                     publisher.confirms(20)
                     (tmp_path / "ballast").write_bytes(bytes(120 << 20))
                     until(lambda: publisher.blocked, "the alarm sees it")

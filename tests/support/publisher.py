@@ -28,10 +28,11 @@ def until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S) -> No
 class Publisher:
     """Messages 1, 2, 3… to a durable queue, from a thread of its own, until it is told to stop or loses the broker.
 
-    Being blocked does not stop it: what fills the window is sent, as by a client that knows nothing of alarms.
+    Being blocked does not stop it: what fills the window is sent, as by a client that knows nothing of alarms. After an
+    answer it waits for ``pause_s``.
     """
 
-    def __init__(self, port: int, queue: str, *, size: int = 4096, window: int = 50) -> None:
+    def __init__(self, port: int, queue: str, *, size: int = 4096, window: int = 50, pause_s: float = 0.0) -> None:
         self.confirmed: set[int] = set()
         self.refused: set[int] = set()
         #: Reasons the broker gave when it blocked the connection, and how often it let go.
@@ -42,6 +43,7 @@ class Publisher:
         self._queue = queue
         self._padding = b"." * (size - NUMBER_DIGITS)
         self._window = window
+        self._pause_s = pause_s
         self._is_stopping = False
         self._is_ready = threading.Event()
         self._connection = pika.SelectConnection(parameters(port), self._on_open, self._on_closed, self._on_closed)
@@ -114,7 +116,10 @@ class Publisher:
         into = self.confirmed if isinstance(answer, pika.spec.Basic.Ack) else self.refused
         into.update(range(first, answer.delivery_tag + 1))
         self._answered = len(self.confirmed) + len(self.refused)
-        self._fill()
+        if self._pause_s:
+            self._connection.ioloop.call_later(self._pause_s, self._fill)
+        else:
+            self._fill()
 
     def _on_closed(self, *_: object) -> None:
         self._is_ready.set()
