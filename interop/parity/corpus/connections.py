@@ -213,7 +213,8 @@ def harmless(talk: Talk) -> None:
     client.send("heartbeats", frames.HEARTBEAT_FRAME * 3, 1)
     client.send("close-ok for a channel that is open", method(commands.Channel.CloseOk, 1), 0)
     ch.reopen()
-    client.send("flow", method(commands.Channel.Flow, 1, active=True), 1)
+    # Its answer looks like a barrier's.
+    client.send("flow", method(commands.Channel.Flow, 1, active=True), 1, barrier=Barrier.AFTER)
     client.send("flow-ok", method(commands.Channel.FlowOk, 1, active=True), 1)
     client.send("close-ok for a channel that never was", method(commands.Channel.CloseOk, 9), 1)
     client.channel(1).count("amq.absent")
