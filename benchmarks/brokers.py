@@ -147,8 +147,9 @@ def free_ports(count: int) -> list[int]:
 # rabbitlike
 
 
-def rabbitlike(python: str | None = None, *, pure: bool = False) -> Kind:
-    """The rabbitlike installed for `python`; `pure` runs its sources even where compiled modules lie beside them."""
+def rabbitlike(python: str | None = None, *, pure: bool = False, with_api: bool = False) -> Kind:
+    """The rabbitlike installed for `python`; `pure` runs its sources even where compiled modules lie beside them;
+    `with_api` turns the management API on at every place."""
     python = python or sys.executable
     # -P: the installed package, never the sources in the folder this happens to run in.
     run = [python, "-P", str(ROOT / "benchmarks" / "pure.py")] if pure else [python, "-P", "-m", "rabbitlike"]
@@ -161,8 +162,9 @@ def rabbitlike(python: str | None = None, *, pure: bool = False) -> Kind:
     @contextlib.contextmanager
     def prepare(folder: Path, place: Place) -> Iterator[Launch]:
         port, http_port = free_ports(2)
-        is_managed = place is Place.MANAGED
-        keeping = ["--memory"] if place is Place.MEMORY or is_managed else ["--data-dir", str(folder / "data")]
+        is_managed = with_api or place is Place.MANAGED
+        keeps = place not in (Place.MEMORY, Place.MANAGED)
+        keeping = ["--data-dir", str(folder / "data")] if keeps else ["--memory"]
         serve = ["serve", *keeping, "--host", "127.0.0.1", "--port", str(port)]
         if place is Place.TRACED:
             serve.append("--event-log")
@@ -185,7 +187,9 @@ _ASK_BUILD = (
 
 
 def rabbitmq_script() -> str | None:
-    """What starts RabbitMQ, if installed. Debian's wrapper around it wants root and turns into another user."""
+    """What starts RabbitMQ, if it and Erlang are installed. Debian's wrapper wants root and turns into another user."""
+    if shutil.which("erl") is None:
+        return None
     return next((place for place in RABBITMQ_PLACES if os.access(place, os.X_OK)), shutil.which("rabbitmq-server"))
 
 

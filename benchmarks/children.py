@@ -16,8 +16,9 @@ Figures = tuple[float, ...]
 class Child:
     """The runner's end of one child."""
 
-    def __init__(self, end: Connection) -> None:
+    def __init__(self, end: Connection, pid: int) -> None:
         self._end = end
+        self.pid = pid
 
     def take(self, timeout: float) -> Figures:
         """The child's next word; its failure, if it met one, is raised here."""
@@ -44,6 +45,10 @@ class Parent:
     def await_start(self) -> None:
         self._end.recv()
 
+    def is_started(self, timeout: float = 0.0) -> bool:
+        """Whether the runner said so, or does within ``timeout`` seconds."""
+        return self._end.poll(timeout)
+
     def give(self, *figures: float) -> None:
         self._end.send(figures)
 
@@ -68,7 +73,8 @@ def forked(work: Callable[Concatenate[Parent, P], None], *args: P.args, **kwargs
     process.start()
     far.close()
     try:
-        yield Child(near)
+        assert process.pid is not None
+        yield Child(near, process.pid)
         process.join(5)
     finally:
         near.close()

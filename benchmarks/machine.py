@@ -10,7 +10,7 @@ def facts() -> dict[str, str | int | float]:
         "system": f"{platform.system()} {platform.release()}",
         "processor": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
         "cores": cores(),
-        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "memory_bytes": memory_bytes(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "load_average": os.getloadavg()[0],
     }
@@ -18,6 +18,10 @@ def facts() -> dict[str, str | int | float]:
 
 def cores() -> int:
     return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _field(path: str, name: str) -> str | None:

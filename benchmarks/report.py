@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.runner import BASELINE, DISTURBED, OURS, SINK, WITHOUT, Figure, Outcome
-from benchmarks.scenarios.scenario import Sample, Unit
+from benchmarks.scenarios.scenario import TIMES_FDATASYNC, Sample, Unit
 
 RESULTS = Path(__file__).resolve().parent / "results"
 NAMES = {OURS: "rabbitlike", WITHOUT: "rabbitlike without it", BASELINE: "RabbitMQ", SINK: "generator alone"}
@@ -34,7 +34,9 @@ def shown(sample: Sample, unit: Unit) -> str:
         case Unit.RATE:
             return scaled(sample.value, RATES)
         case Unit.LATENCY:
-            return " / ".join(scaled(sample.details[name], TIMES_US) for name in ("p50_us", "p99_us"))
+            both = " / ".join(scaled(sample.details[name], TIMES_US) for name in ("p50_us", "p99_us"))
+            times = sample.details.get(TIMES_FDATASYNC)
+            return both if times is None else f"{both}\n{times:.2f}× fdatasync"
         case Unit.BYTES:
             return scaled(sample.value, SIZES)
         case Unit.SECONDS:
@@ -47,23 +49,34 @@ def print_table(
     table = Table(title="Median figures; ratio is rabbitlike ÷ RabbitMQ, or ÷ rabbitlike without", title_justify="left")
     table.add_column("scenario")
     table.add_column("what")
+    table.add_column("messages")
     for name in brokers:
         table.add_column(f"{NAMES[name]}\n{versions[name]}", justify="right")
         table.add_column("±", justify="right", style="dim")
     table.add_column("µs CPU each\nbroker + generator", justify="right", style="dim")
+    has_backlogs = any(_backlog(figure.median()) for outcome in outcomes for figure in outcome.figures.values())
+    if has_backlogs:
+        table.add_column("backlog, RSS\nat the end", justify="right", style="dim")
     is_comparing = any(outcome.ratio() is not None for outcome in outcomes)
     if is_comparing:
         for heading in ("ratio", "bar", "met"):
             table.add_column(heading, justify="right")
     for outcome in outcomes:
-        row = [outcome.scenario.name, outcome.scenario.title]
+        row = [outcome.scenario.name, outcome.scenario.title, outcome.scenario.messages.value]
         for name in brokers:
             row += _cells(outcome, name)
-        row.append("\n".join(filter(None, (_cost(figure.median()) for figure in outcome.figures.values()))))
+        medians = [figure.median() for figure in outcome.figures.values()]
+        row.append("\n".join(filter(None, map(_cost, medians))))
+        if has_backlogs:
+            row.append("\n".join(filter(None, map(_backlog, medians))))
         if is_comparing:
             row += _verdict(outcome)
         table.add_row(*row)
     console.print(table)
+    _print_remarks(console, outcomes)
+
+
+def _print_remarks(console: Console, outcomes: Sequence[Outcome]) -> None:
     disturbed = max((figure.others() for outcome in outcomes for figure in outcome.figures.values()), default=0.0)
     if disturbed > DISTURBED:
         console.print(f"Other programs took up to {disturbed:.0%} of the machine meanwhile: trust no figure here much.")
@@ -99,6 +112,13 @@ def _cost(sample: Sample | None) -> str:
     return ""
 
 
+def _backlog(sample: Sample | None) -> str:
+    """What an open loop left: messages the broker had accepted and not delivered, and the most memory it took."""
+    if sample is None or "backlog" not in sample.details:
+        return ""
+    return f"{sample.details['backlog']:,.0f}, {scaled(sample.details['rss_bytes'], SIZES)}"
+
+
 def _verdict(outcome: Outcome) -> tuple[str, str, str]:
     ratio, met = outcome.ratio(), outcome.is_met()
     sign = "≥" if outcome.scenario.unit.more_is_better else "≤"
@@ -121,6 +141,7 @@ def as_json(outcomes: Sequence[Outcome], versions: dict[str, str], facts: dict[s
             {
                 "name": outcome.scenario.name,
                 "title": outcome.scenario.title,
+                "messages": outcome.scenario.messages.value,
                 "unit": outcome.scenario.unit.value,
                 "ratio": outcome.ratio(),
                 "bar": outcome.bar,

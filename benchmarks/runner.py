@@ -111,7 +111,7 @@ def side(scenario: Scenario, name: str) -> Scenario | None:
     """What the broker of this name runs of a scenario, if anything."""
     if name == WITHOUT:
         return None if scenario.against is None else replace(scenario, place=scenario.against)
-    if name == SINK and scenario.place is not Place.MEMORY:  # it keeps nothing and confirms nothing
+    if name == SINK and not (scenario.place is Place.MEMORY or scenario.is_for_sink):  # it keeps and confirms nothing
         return None
     return None if name != OURS and scenario.is_ours else scenario
 

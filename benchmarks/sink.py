@@ -2,8 +2,9 @@
 
 It answers every method with its -ok, takes publishes by their size without looking at them, and sends as many canned
 deliveries, tags in order, to the consumers of the queue named by the routing key (of every queue if an exchange is
-named). Acks are dropped. Each publisher's messages must all be of one size. A few that come alone are handed on at once
-as they are: where a time is measured, the body tells it.
+named), in turn where there are several. Acks are dropped. Each publisher's messages must all be of one size; the canned
+deliveries are those of its first read. A few that come alone are handed on at once as they are: where a time is
+measured, the body tells it.
 
     python -m benchmarks.sink PORT
 """
@@ -41,6 +42,7 @@ class Peer:
     is_consumer: bool = False
     target: str = ""  # the queue it publishes to; every one if this is empty
     message: bytes = b""  # the first one published; all others have its size
+    others: list[bytes] = field(default_factory=list)  # the rest of its first read
     out: memoryview = field(default_factory=lambda: memoryview(b""))
     owed: int = 0
     sent: int = 0
@@ -54,6 +56,7 @@ class Sink:
         self._poll.register(self._listener, select.POLLIN)
         self._peers: dict[int, Peer] = {}
         self._buffer = memoryview(bytearray(READ_BYTES))
+        self._turn = 0  # of the consumers of one queue
 
     def serve(self) -> None:
         while True:
@@ -136,18 +139,30 @@ class Sink:
         if len(peer.data) < end:
             return False
         peer.message = bytes(peer.data[:end])
+        whole = min(CANNED, len(peer.data) // end)
+        peer.others = [bytes(peer.data[at * end : (at + 1) * end]) for at in range(1, whole)]
         peer.target = "" if peer.message[13] else _shortstr(peer.message, 14)
         return True
 
     def _owe(self, publisher: Peer, count: int, few: Sequence[bytes]) -> None:
-        for fd, peer in self._peers.items():
-            if peer.is_consumer and publisher.target in ("", peer.source):
-                if peer.canned is None:
-                    peer.canned = wire.TagBlock(*_delivery(publisher.message), CANNED)
-                peer.owed += count
-                self._poll.modify(fd, select.POLLIN | select.POLLOUT)
-                if peer.owed == len(few) and not peer.out:
-                    self._hand_on(peer, peer.canned, few)
+        for fd, peer in self._takers(publisher):
+            if peer.canned is None:
+                others = (_delivery(each)[0] for each in publisher.others)
+                peer.canned = wire.TagBlock(*_delivery(publisher.message), CANNED, *others)
+            peer.owed += count
+            self._poll.modify(fd, select.POLLIN | select.POLLOUT)
+            if peer.owed == len(few) and not peer.out:
+                self._hand_on(peer, peer.canned, few)
+
+    def _takers(self, publisher: Peer) -> list[tuple[int, Peer]]:
+        """All consumers where an exchange is named, else the next one of the queue."""
+        found = [
+            (fd, peer) for fd, peer in self._peers.items() if peer.is_consumer and publisher.target in ("", peer.source)
+        ]
+        if not publisher.target or not found:
+            return found
+        self._turn += 1
+        return [found[self._turn % len(found)]]
 
     def _hand_on(self, peer: Peer, canned: wire.TagBlock, few: Sequence[bytes]) -> None:
         tags = range(peer.sent + 1, peer.sent + 1 + len(few))

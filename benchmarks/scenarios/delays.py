@@ -15,7 +15,7 @@ from benchmarks.brokers import Place, Running
 from benchmarks.children import Parent, forked
 from benchmarks.client import Address, Client, Refused
 from benchmarks.flow import Confirms
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit, percentile
+from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit, percentile
 
 QUEUE = "bench.delays"
 SHORTEST_MS, LONGEST_MS = 1000, 5000
@@ -188,6 +188,7 @@ SCENARIOS = (
         schedule(0, persistent=True),
         place=Place.DISK,
         is_ours=True,
+        messages=Messages.KEYS,
     ),
     Scenario(
         "delays-transient",
@@ -196,6 +197,7 @@ SCENARIOS = (
         schedule(0, persistent=False),
         place=Place.DISK,
         is_ours=True,
+        messages=Messages.KEYS,
     ),
     Scenario(
         "delays-late",
@@ -204,6 +206,7 @@ SCENARIOS = (
         schedule(5000, persistent=True),
         place=Place.DISK,
         is_ours=True,
+        messages=Messages.KEYS,
     ),
     Scenario(
         "delays-memory",
@@ -215,5 +218,6 @@ SCENARIOS = (
         is_fresh=True,
         place=Place.DISK,
         is_ours=True,
+        messages=Messages.KEYS,
     ),
 )

@@ -5,13 +5,16 @@ A backlog is made once and serves the scenarios that follow each other: how much
 it lasts, how fast it is consumed.
 """
 
+import os
+import tempfile
 import time
 from collections.abc import Callable
+from typing import Self
 
 from benchmarks import flow, wire
 from benchmarks.brokers import Place, Running
 from benchmarks.client import Client
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit, percentile
+from benchmarks.scenarios.scenario import TIMES_FDATASYNC, Messages, Sample, Scenario, Unit, percentile
 from benchmarks.scenarios.throughput import message, straight
 
 QUEUE, BACKLOG = "bench.durable", "bench.backlog"
@@ -19,6 +22,9 @@ WINDOW, FILL_WINDOW = 1000, 10_000
 PREFETCH, ACK_EVERY = 2000, 100
 BODY_BYTES = 1024
 SETTLE_S = 3.0
+SYNC_BYTES, SYNCS = 4096, 50
+#: Of confirms; then a few bare syncs.
+SLICE_NS = 100_000_000
 WARM_UP = 0.1  # this share of the samples, from the start, is not counted
 #: The slowest that is still waited for, messages per second.
 SLOWEST = 2000
@@ -55,28 +61,66 @@ def _filled(seen: flow.Flow) -> Sample:
 
 
 def one_in_flight(broker: Running, seconds: float) -> Sample:
-    """Publish, wait for the confirm, and again. Nobody consumes, so every message is written; judged by the median."""
+    """Publish, wait for the confirm, and again. Nobody consumes, so every message is written; judged by the median.
+
+    The bare fdatasync is measured in turn with it, slice by slice, because both vary with the machine.
+    """
     latencies: list[int] = []
-    with Client(broker.address) as client:
+    syncs: list[int] = []
+    with Client(broker.address) as client, Overwriting() as overwriting:
         client.open_channel()
         client.delete_queue(QUEUE)
         client.declare_queue(QUEUE, durable=True)
         client.select_confirms()
         request = message("", QUEUE, BODY_BYTES, persistent=True)
         clock, deadline = time.perf_counter_ns, time.perf_counter_ns() + int(seconds * 1e9)
-        began = clock()
-        while began < deadline:
-            client.send(request)
-            client.expect(wire.ACK)
-            ended = clock()
-            latencies.append(ended - began)
-            began = ended
+        while (began := clock()) < deadline:
+            slice_end = min(deadline, began + SLICE_NS)
+            while began < slice_end:
+                client.send(request)
+                client.expect(wire.ACK)
+                ended = clock()
+                latencies.append(ended - began)
+                began = ended
+            syncs.extend(overwriting.times(SYNCS))
         client.delete_queue(QUEUE)
     counted = sorted(value / 1000 for value in latencies[int(len(latencies) * WARM_UP) :])
-    p50 = percentile(counted, 0.5)
+    p50, bare = percentile(counted, 0.5), percentile(sorted(value / 1000 for value in syncs), 0.5)
     return Sample(
-        p50, {"p50_us": p50, "p99_us": percentile(counted, 0.99), "max_us": counted[-1], "samples": len(counted)}
+        p50,
+        {
+            "p50_us": p50,
+            "p99_us": percentile(counted, 0.99),
+            "max_us": counted[-1],
+            "samples": len(counted),
+            "fdatasync_p50_us": bare,
+            TIMES_FDATASYNC: p50 / bare,
+        },
     )
+
+
+class Overwriting:
+    """A file on the disk of the brokers. What one fdatasync takes there after 4 KB of it were overwritten."""
+
+    def __enter__(self) -> Self:
+        self._file = tempfile.TemporaryFile(buffering=0)  # the brokers' folders are in the same place
+        self._handle = self._file.fileno()
+        self._file.write(bytes(SYNC_BYTES))
+        os.fsync(self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def times(self, count: int) -> list[int]:
+        """In nanoseconds."""
+        data, clock, taken = bytes(SYNC_BYTES), time.perf_counter_ns, []
+        for _ in range(count):
+            began = clock()
+            os.pwrite(self._handle, data, 0)
+            os.fdatasync(self._handle)
+            taken.append(clock() - began)
+        return taken
 
 
 # A backlog
@@ -152,6 +196,7 @@ SCENARIOS = (
         consumed(BODY_BYTES),
         bar=8,
         place=Place.DISK,
+        messages=Messages.ONE,
     ),
     Scenario(
         "persistent-16b",
@@ -160,6 +205,7 @@ SCENARIOS = (
         consumed(16),
         bar=8,
         place=Place.DISK,
+        messages=Messages.ONE,
     ),
     Scenario(
         "persistent-growing",
@@ -168,6 +214,7 @@ SCENARIOS = (
         unconsumed(BODY_BYTES),
         bar=8,
         place=Place.DISK,
+        messages=Messages.ONE,
     ),
     Scenario(
         "confirm-latency",
@@ -176,6 +223,7 @@ SCENARIOS = (
         one_in_flight,
         bar=1,
         place=Place.DISK,
+        messages=Messages.ONE,
     ),
 )
 
@@ -192,6 +240,7 @@ def with_backlog(count: int) -> tuple[Scenario, ...]:
             limit=300e6,
             most=1,
             place=Place.BACKLOG,
+            messages=Messages.ONE,
         ),
         Scenario(
             "backlog-boot",
@@ -201,6 +250,16 @@ def with_backlog(count: int) -> tuple[Scenario, ...]:
             limit=2.0 if count <= MILLION else None,
             most=1,
             place=Place.BACKLOG,
+            messages=Messages.ONE,
         ),
-        Scenario("backlog-drain", f"{what}, consumed", Unit.RATE, drain(count), bar=5, most=1, place=Place.BACKLOG),
+        Scenario(
+            "backlog-drain",
+            f"{what}, consumed",
+            Unit.RATE,
+            drain(count),
+            bar=5,
+            most=1,
+            place=Place.BACKLOG,
+            messages=Messages.ONE,
+        ),
     )

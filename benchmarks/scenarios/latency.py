@@ -7,7 +7,7 @@ from benchmarks import wire
 from benchmarks.brokers import Running
 from benchmarks.children import Parent, forked
 from benchmarks.client import Address, Client, Refused
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit, percentile
+from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit, percentile
 
 REQUESTS, REPLIES, PACED = "bench.requests", "bench.replies", "bench.paced"
 BODY_BYTES = 100
@@ -150,6 +150,15 @@ def _receive(consumer: Client, count: int) -> list[int]:
 
 
 SCENARIOS = (
-    Scenario("round-trip", "request/reply, 1 in flight, p50 / p99", Unit.LATENCY, round_trip, bar=0.5),
-    Scenario("paced", "publish → deliver at 2,000 msg/s, p50 / p99", Unit.LATENCY, paced, bar=0.5),
+    Scenario(
+        "round-trip",
+        "request/reply, 1 in flight, p50 / p99",
+        Unit.LATENCY,
+        round_trip,
+        bar=0.5,
+        messages=Messages.BODIES,
+    ),
+    Scenario(
+        "paced", "publish → deliver at 2,000 msg/s, p50 / p99", Unit.LATENCY, paced, bar=0.5, messages=Messages.BODIES
+    ),
 )

@@ -8,7 +8,7 @@ from benchmarks.brokers import Place, Running
 from benchmarks.children import Parent, forked
 from benchmarks.client import Address, Client, Refused
 from benchmarks.scenarios import latency
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit
+from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit
 
 QUEUES = 10_000
 PERIOD_S = 1.0
@@ -78,7 +78,12 @@ def _ask(connection: http.client.HTTPConnection) -> None:
 
 SCENARIOS = (
     Scenario(
-        "management-quiet", "paced, 10,000 queues, nobody polls, p50 / p99", Unit.LATENCY, quiet, place=Place.MANAGED
+        "management-quiet",
+        "paced, 10,000 queues, nobody polls, p50 / p99",
+        Unit.LATENCY,
+        quiet,
+        place=Place.MANAGED,
+        messages=Messages.BODIES,
     ),
     Scenario(
         "management-poll",
@@ -87,5 +92,6 @@ SCENARIOS = (
         polled,
         bar=0.5,
         place=Place.MANAGED,
+        messages=Messages.BODIES,
     ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from benchmarks import flow, wire
 from benchmarks.brokers import Place, Running
 from benchmarks.scenarios import durable
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit
+from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit
 from benchmarks.scenarios.throughput import Topology, message, queues_named, straight, taker
 
 #: More keys go round than are remembered: each is new when it comes again.
@@ -35,7 +35,17 @@ def _keys(queue: str) -> list[bytes]:
 def _traced(name: str, load: str, run: Callable[[Running, float], Sample]) -> Scenario:
     """A load with the event log on, against the same with it off, both on disk."""
     title = f"{load} with every step in the event log"
-    return Scenario(name, title, Unit.RATE, run, bar=0.75, place=Place.TRACED, is_ours=True, against=Place.DISK)
+    return Scenario(
+        name,
+        title,
+        Unit.RATE,
+        run,
+        bar=0.75,
+        place=Place.TRACED,
+        is_ours=True,
+        against=Place.DISK,
+        messages=Messages.ONE,
+    )
 
 
 SCENARIOS = (
@@ -45,6 +55,7 @@ SCENARIOS = (
         Unit.RATE,
         _one_queue(lambda queue: [message("", queue, 1024)], {"x-retry-initial": 1000}, prefetch=2000, ack_every=100),
         is_ours=True,
+        messages=Messages.ONE,
     ),
     Scenario(
         "weighted",
@@ -52,6 +63,7 @@ SCENARIOS = (
         Unit.RATE,
         _one_queue(_levels, {"x-priority-mode": "weighted", "x-priority-weights": "4,2,1"}),
         is_ours=True,
+        messages=Messages.ONE,
     ),
     Scenario(
         "deduplication",
@@ -59,6 +71,7 @@ SCENARIOS = (
         Unit.RATE,
         _one_queue(_keys, {"x-message-deduplication": True, "x-cache-size": REMEMBERED}),
         is_ours=True,
+        messages=Messages.KEYS,
     ),
     _traced("event-log", "auto-ack-1kb", straight(1024)),
     _traced("event-log-acks", "manual-ack", straight(1024, prefetch=2000, ack_every=100)),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from benchmarks.brokers import Place, Running
 
+#: Among a sample's details: the figure as a multiple of a bare fdatasync measured in turn with it.
+TIMES_FDATASYNC = "times_fdatasync"
+
 
 class Unit(enum.Enum):
     RATE = "per second"
@@ -17,6 +20,18 @@ class Unit(enum.Enum):
     @property
     def more_is_better(self) -> bool:
         return self is Unit.RATE
+
+
+class Messages(enum.Enum):
+    """How the messages of a scenario differ from each other. A broker can be faster on the same message again and again
+    than it is on those of an application."""
+
+    NONE = ""
+    ONE = "one, repeated"
+    KEYS = "own key or header"
+    BODIES = "own bodies"
+    PROPERTIES = "own ids, headers"
+    SIZES = "own ids, headers, sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,8 @@ class Scenario:
     most: int | None = None  # samples at most, however many are asked for: some take minutes
     place: Place = Place.MEMORY
     is_ours: bool = False  # RabbitMQ has no such thing
+    messages: Messages = Messages.NONE
+    is_for_sink: bool = False  # the sink can run it although its place is not memory
     against: Place | None = None  # bars are for the ratio to rabbitlike itself at this place, not to RabbitMQ
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from benchmarks import brokers
 from benchmarks.brokers import Place, Running
 from benchmarks.client import Client
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit
+from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,6 +120,7 @@ def _scenario(guarantee: str, bar: float | None) -> Scenario:
         lambda broker, _: sample(guarantee, broker),
         bar=bar,
         place=Place.DISK,
+        messages=Messages.BODIES,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from benchmarks import flow, wire
 from benchmarks.brokers import Running
 from benchmarks.client import Client
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit
+from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit
 
 EXCHANGE = "bench.x"
 
@@ -124,8 +124,10 @@ def _shuffled(numbers: list[str]) -> list[str]:
 
 
 SCENARIOS = (
-    Scenario("auto-ack-16b", "16 B, auto-ack, 1×1", Unit.RATE, straight(16), bar=15, pure_bar=2),
-    Scenario("auto-ack-1kb", "1 KB, auto-ack, 1×1", Unit.RATE, straight(1024), bar=8, pure_bar=2),
+    Scenario("auto-ack-16b", "16 B, auto-ack, 1×1", Unit.RATE, straight(16), bar=15, pure_bar=2, messages=Messages.ONE),
+    Scenario(
+        "auto-ack-1kb", "1 KB, auto-ack, 1×1", Unit.RATE, straight(1024), bar=8, pure_bar=2, messages=Messages.ONE
+    ),
     Scenario(
         "manual-ack",
         "1 KB, prefetch 2000, acks of 100",
@@ -133,12 +135,20 @@ SCENARIOS = (
         straight(1024, prefetch=2000, ack_every=100),
         bar=8,
         pure_bar=2,
+        messages=Messages.ONE,
     ),
     Scenario(
-        "single-ack", "1 KB, prefetch 100, single acks", Unit.RATE, straight(1024, prefetch=100, ack_every=1), bar=8
+        "single-ack",
+        "1 KB, prefetch 100, single acks",
+        Unit.RATE,
+        straight(1024, prefetch=100, ack_every=1),
+        bar=8,
+        messages=Messages.ONE,
     ),
-    Scenario("fanout", "100 B, fanout to 10 queues", Unit.RATE, _fanout(100, 10), bar=8),
-    Scenario("topic", "100 B, topic, 1,000 bindings", Unit.RATE, _topic(100, 1000), bar=8),
-    Scenario("headers", "100 B, headers, 100 bindings", Unit.RATE, _headers(100, 100)),
-    Scenario("ten-by-ten", "100 B, auto-ack, 10×10 on 10 queues", Unit.RATE, straight(100, lanes=10)),
+    Scenario("fanout", "100 B, fanout to 10 queues", Unit.RATE, _fanout(100, 10), bar=8, messages=Messages.ONE),
+    Scenario("topic", "100 B, topic, 1,000 bindings", Unit.RATE, _topic(100, 1000), bar=8, messages=Messages.KEYS),
+    Scenario("headers", "100 B, headers, 100 bindings", Unit.RATE, _headers(100, 100), messages=Messages.KEYS),
+    Scenario(
+        "ten-by-ten", "100 B, auto-ack, 10×10 on 10 queues", Unit.RATE, straight(100, lanes=10), messages=Messages.ONE
+    ),
 )
