@@ -3,22 +3,29 @@
 #   make run  ARGS="--port 5673 --memory"
 #   make test ARGS="-k heartbeat" JOBS=1
 #   make crash N=500
+#   make test-tools   # what the suite needs beside Python: Java, RabbitMQ, clients of other languages
 
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
 BIN := .venv/bin
 PURE := build/pure
+# Not --quiet: its lines show that the first start goes on.
+PIP := --disable-pip-version-check --progress-bar off
 ARGS ?=
 # Test files run side by side, one line of them per core: most of their time is waiting for processes and clocks.
 PYTEST := -m pytest --numprocesses $(or $(JOBS),auto) --dist loadfile
 
-.PHONY: run test test-compiled test-pure crash check bench bench-pipeline pipeline-demo build clean
+.PHONY: run test test-compiled test-pure test-sliced test-tools crash check bench soak bench-pipeline pipeline-demo build wheel clean
 
 run: build
 	@exec $(BIN)/rabbitlike serve $(ARGS)
 
 # Both speeds of the one source. Where nothing could be compiled the first run is the pure one already.
-test: test-compiled
+# The last run's table of tests that were left out for want of a tool counts those of both.
+test: export LEFT_OUT := $(CURDIR)/build/left-out.json
+test:
+	@rm -f $(LEFT_OUT)
+	@$(MAKE) --no-print-directory test-compiled
 	@if $(BIN)/python -c 'import sys; from rabbitlike import _build; sys.exit(not _build.built_modules())'; \
 	then $(MAKE) --no-print-directory test-pure; fi
 
@@ -26,9 +33,10 @@ test-compiled: build .venv/.dev
 	$(BIN)/python $(PYTEST) $(ARGS)
 
 # What asks over HTTP alone, or through Spark, sees nothing of the difference, and is not asked twice; nor are other
-# clients, after pika, aio-pika and Celery, nor the examples of the pages, and ten kills do where the compiled build had fifty.
+# clients, after pika, aio-pika and Celery, nor the examples of the pages, nor floods, whose bounds are the same; and ten kills
+# do where the compiled build had fifty.
 NOT_TWICE := $(addprefix --ignore=,interop/amqp_tools interop/amqpstorm interop/dramatiq interop/faststream interop/languages interop/management \
-	interop/parity interop/plugins interop/py_amqp interop/rabbitpy tests/commands tests/spark tests/test_docs.py)
+	interop/parity interop/plugins interop/py_amqp interop/rabbitpy tests/commands tests/server/test_floods.py tests/spark tests/test_docs.py)
 
 # A copy of the tree without extensions: Python prefers a .so that lies beside a .py, whatever one asks it.
 test-pure: .venv/.dev
@@ -36,6 +44,14 @@ test-pure: .venv/.dev
 	@tar cf - --exclude=./.git --exclude=./.venv --exclude=./build --exclude=./data --exclude='*.so' --exclude=__pycache__ \
 		--exclude='./.*_cache' --exclude=./benchmarks/results . | tar xf - -C $(PURE)
 	cd $(PURE) && RABBITLIKE_PURE=1 CRASH_ROUNDS=$(or $(CRASH_ROUNDS),10) PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python $(PYTEST) $(NOT_TWICE) $(ARGS)
+
+# Java, RabbitMQ, clients of other languages, strace; without them their tests are left out. Debian and Ubuntu.
+test-tools:
+	@.ci/tools
+
+# Every turn ends after one step: nothing that a client sees may depend on where turns end.
+test-sliced: build .venv/.dev
+	RABBITLIKE_TEST_SLICED=1 $(BIN)/python $(PYTEST) tests/wire $(ARGS)
 
 # Kills the broker N times under load and looks what is left.
 crash: build .venv/.dev
@@ -50,6 +66,10 @@ check: .venv/.dev
 bench: build .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# Ten minutes of floods and other bad manners, with a well-behaved client beside: make soak ARGS="--minutes 1 --only flood"
+soak: build .venv/.dev
+	$(BIN)/python -m benchmarks.soak $(ARGS)
+
 # A broker, a minute of traffic that goes wrong, the pipeline on Spark, and a page with charts. Needs Java 17.
 pipeline-demo: build .venv/.dev
 	@$(BIN)/python -m rabbitlike.spark.jobs.demo $(ARGS)
@@ -62,17 +82,28 @@ bench-pipeline: .venv/.dev
 build: .venv/.run
 	@$(BIN)/python setup.py -q build_ext --inplace
 
+# dist/rabbitlike-….whl with compiled modules, for this Python and kind of machine: whoever installs it needs no compiler.
+wheel: build
+	@rm -rf build/lib* build/bdist* dist/rabbitlike-*.whl
+	@RABBITLIKE_PURE=0 $(BIN)/python -m pip wheel $(PIP) --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/rabbitlike-*.whl
+
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find protocol rabbitlike storage spark tests benchmarks interop \( -name '*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 
 .venv/.run: pyproject.toml setup.py
 	@test -n "$(PYTHON)" || { echo "rabbitlike needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
+	@echo "rabbitlike: the first start makes .venv, installs packages and compiles: two to three minutes on two cores, once"
+	@echo "rabbitlike: 1 of 3: a virtual environment in .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'cython>=3.1'
-	RABBITLIKE_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e .
+	@echo "rabbitlike: 2 of 3: packages"
+	@$(BIN)/python -m pip install $(PIP) 'setuptools>=77' 'cython>=3.1'
+	@RABBITLIKE_PURE=1 $(BIN)/python -m pip install $(PIP) --no-build-isolation -e .
+	@echo "rabbitlike: 3 of 3: the hot path"
 	@touch $@
 
 .venv/.dev: .venv/.run
-	RABBITLIKE_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev]'
+	@echo "rabbitlike: packages for tests and checks, Spark among them: some minutes, once"
+	@RABBITLIKE_PURE=1 $(BIN)/python -m pip install $(PIP) --no-build-isolation -e '.[dev]'
 	@touch $@
