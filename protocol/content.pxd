@@ -6,7 +6,7 @@ from rabbitlike.protocol.properties cimport Properties
 
 cdef int METHOD_FRAME, HEADER_FRAME, BODY_FRAME, DISCARD
 cdef uint32_t BASIC_CLASS
-cdef uint64_t BODY_SIZE_CAP
+cdef uint64_t BODY_SIZE_CAP, MAPPED, MOVED
 
 
 cdef class Content:
@@ -20,7 +20,7 @@ cdef class Content:
     cdef uint64_t body_size
     cdef bint is_repeated
     cdef uint64_t _remaining
-    cdef bytearray _parts
+    cdef object _parts
 
     cdef object on_ack(self, uint64_t delivery_tag, bint multiple)
     cdef object on_nack(self, uint64_t delivery_tag, bint multiple, bint requeue)
@@ -37,5 +37,6 @@ cdef class Content:
     cdef object take_header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)
     @cython.locals(remaining=uint64_t)
     cdef object take_body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t size)
+    @cython.locals(arrived=uint64_t)
     cdef object _take_part(self, bytes part)
     cpdef object drop_content(self)

@@ -5,6 +5,8 @@ by the size a client announces, only by what arrived. The part that knows what a
 the `on_…` methods.
 """
 
+from io import BytesIO
+
 from rabbitlike.protocol import octets
 from rabbitlike.protocol.constants import BASIC_CLASS, BODY_FRAME, DISCARD, HEADER_FRAME, METHOD_FRAME
 from rabbitlike.protocol.errors import frame_error, precondition_failed, unexpected_frame
@@ -12,6 +14,10 @@ from rabbitlike.protocol.properties import EMPTY, Properties
 
 #: The largest body the protocol side ever takes part in, whatever the configuration says.
 BODY_SIZE_CAP = 512 * 1024 * 1024
+#: Memory of this size is mapped by itself: it grows and shrinks without a copy, and takes no room until it is touched.
+MAPPED = 33 * 1024 * 1024
+#: A body that is to be larger than that moves there when so much of it has arrived.
+MOVED = 4 * 1024 * 1024
 
 
 class Content:
@@ -46,7 +52,8 @@ class Content:
         self.is_repeated = False
         self.body_size = 0
         self._remaining = 0
-        self._parts: bytearray | None = None
+        #: `BytesIO` grows in place and gives its octets away without a copy, which a bytearray does not.
+        self._parts: BytesIO | None = None
 
     def on_ack(self, delivery_tag: int, multiple: bool) -> None:
         raise NotImplementedError
@@ -138,11 +145,17 @@ class Content:
         kept."""
         self._remaining -= len(part)
         if self._parts is None:
-            self._parts = bytearray()
+            self._parts = BytesIO()
         if self.body_size <= self.body_size_max:
-            self._parts += part
+            arrived = self.body_size - self._remaining
+            if self.body_size > MAPPED and arrived - len(part) <= MOVED < arrived:
+                parts = BytesIO(bytes(MAPPED))
+                parts.write(self._parts.getvalue())
+                self._parts = parts
+            self._parts.write(part)
         if self._remaining == 0:
-            body = bytes(self._parts)
+            self._parts.truncate()
+            body = self._parts.getvalue()
             self._parts = None
             self.expecting = METHOD_FRAME
             if self.body_size > self.body_size_max:

@@ -6,7 +6,7 @@ from rabbitlike.protocol.content cimport Content
 
 cdef int METHOD_FRAME, HEADER_FRAME, BODY_FRAME, FRAME_END, FRAME_OVERHEAD
 cdef uint32_t BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK, BASIC_ACK, BASIC_REJECT, BASIC_NACK
-cdef Py_ssize_t SMALLEST_BUFFER, KEPT_BUFFER
+cdef Py_ssize_t SMALLEST_BUFFER, KEPT_BUFFER, LARGE_BODY
 
 
 @cython.final
@@ -20,6 +20,7 @@ cdef class Likeness:
 cdef class OutBuffer:
     cdef public bytearray data
     cdef public Py_ssize_t size
+    cdef public list held
 
     @cython.locals(needed=Py_ssize_t, room=Py_ssize_t)
     cpdef object reserve(self, Py_ssize_t size)
@@ -43,7 +44,7 @@ cdef class OutBuffer:
     cpdef object put_return(self, uint32_t channel, uint32_t code, bytes text, bytes address, bytes properties, bytes body,
                             Py_ssize_t payload_max)
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, body_size=Py_ssize_t, frames=Py_ssize_t,
-                   header_size=Py_ssize_t)
+                   header_size=Py_ssize_t, is_large=bint)
     cdef object _put_content(self, uint32_t channel, bytes properties, bytes body, Py_ssize_t payload_max)
 
 

@@ -1,10 +1,13 @@
 """Frames in, frames out, for the few that are hot: publish, ack, nack, reject, deliver, get-ok, return.
 
 `FrameReader.feed` walks a whole read in one loop and makes no object per frame; what is not hot leaves it through
-`on_method` and `on_odd_frame`. `OutBuffer` is where answers stand until the end of the read. Every size is checked here
-before anybody below reads. Most messages look like the one before: a publish that repeats the last one up to its body
-is known by comparing octets, a delivery that differs in tag and body alone is a few copies.
+`on_method` and `on_odd_frame`. `OutBuffer` is where answers stand until the end of the read, but for large bodies:
+`BodyFrames` cuts them as the socket takes them. Every size is checked here before anybody below reads. Most messages
+look like the one before: a publish that repeats the last one up to its body is known by comparing octets, a delivery
+that differs in tag and body alone is a few copies.
 """
+
+from struct import Struct
 
 from rabbitlike.protocol import erlang, octets
 from rabbitlike.protocol.constants import (
@@ -27,6 +30,35 @@ from rabbitlike.protocol.errors import frame_error
 SMALLEST_BUFFER = 512
 #: A buffer that grew beyond this goes back to the allocator when a burst is over.
 KEPT_BUFFER = 65536
+#: A body of several frames that is larger than this is encoded in steps: copying it whole would hold up the others.
+LARGE_BODY = 1024 * 1024
+_FRAME_HEAD = Struct(">BHI")
+_FRAME_END = bytes((FRAME_END,))
+
+
+class BodyFrames:
+    """The body frames of one large message, encoded some at a time."""
+
+    __slots__ = ("_at", "_body", "_channel", "_payload_max", "size")
+
+    def __init__(self, channel: int, body: bytes, payload_max: int) -> None:
+        self._channel = channel
+        self._body = body
+        self._payload_max = payload_max
+        self._at = 0
+        #: Octets of all frames.
+        self.size = len(body) + FRAME_OVERHEAD * ((len(body) + payload_max - 1) // payload_max)
+
+    def take(self, most: int) -> bytes:
+        """The next frames, whole ones: as many as ``most`` octets need. Empty: all have been taken."""
+        body = memoryview(self._body)
+        parts: list[bytes | memoryview] = []
+        while most > 0 and self._at < len(body):
+            payload = body[self._at : self._at + self._payload_max]
+            parts += (_FRAME_HEAD.pack(BODY_FRAME, self._channel, len(payload)), payload, _FRAME_END)
+            self._at += len(payload)
+            most -= len(payload) + FRAME_OVERHEAD
+        return b"".join(parts)
 
 
 class Likeness:
@@ -49,11 +81,13 @@ class Likeness:
 class OutBuffer:
     """Octets on their way to one client. Grows as needed; `take` empties it."""
 
-    __slots__ = ("data", "size")
+    __slots__ = ("data", "held", "size")
 
     def __init__(self) -> None:
         self.data = bytearray(SMALLEST_BUFFER)
         self.size = 0
+        #: Large bodies and what stands before each of them; all of it goes before `data`. None: there is none.
+        self.held: list[bytes | BodyFrames] | None = None
 
     def reserve(self, size: int) -> None:
         """Make room for ``size`` more octets. Pointers into the buffer taken before are void after."""
@@ -72,6 +106,19 @@ class OutBuffer:
             self.data = bytearray(SMALLEST_BUFFER)
         self.size = 0
         return data
+
+    def take_held(self) -> list[bytes | BodyFrames]:
+        """All that stands here in its order, where large bodies are part of it."""
+        held = [] if self.held is None else self.held
+        self.held = None
+        if self.size:
+            held.append(self.take())
+        return held
+
+    def waiting_bytes(self) -> int:
+        """All that stands here, in octets."""
+        held = 0 if self.held is None else sum(len(p) if isinstance(p, bytes) else p.size for p in self.held)
+        return self.size + held
 
     def put(self, data: bytes) -> None:
         """A frame that is encoded already."""
@@ -179,7 +226,8 @@ class OutBuffer:
         body_size = len(body)
         frames = (body_size + payload_max - 1) // payload_max
         header_size = 12 + len(properties)
-        self.reserve(header_size + body_size + FRAME_OVERHEAD * (frames + 1))
+        is_large = frames > 1 and body_size > LARGE_BODY
+        self.reserve(header_size + FRAME_OVERHEAD + (0 if is_large else body_size + FRAME_OVERHEAD * frames))
         p = self.data
         at = self.size
         octets.put_content_head(p, at, channel, header_size, body_size)
@@ -187,6 +235,12 @@ class OutBuffer:
         at += 7 + header_size
         p[at] = FRAME_END
         at += 1
+        if is_large:
+            self.size = at
+            held = self.take_held()
+            held.append(BodyFrames(channel, body, payload_max))
+            self.held = held
+            return
         start = 0
         while start < body_size:
             size = body_size - start
@@ -252,6 +306,7 @@ class FrameReader:
     def forget_current(self) -> None:
         """To be called whenever ``channels`` changes."""
         self._is_known = False
+        self._current = None
         self._may_repeat = False
 
     def feed(self, data: bytearray, end: int) -> None:

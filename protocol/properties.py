@@ -28,7 +28,8 @@ from rabbitlike.protocol.constants import (
 from rabbitlike.protocol.errors import AmqpError, frame_error, precondition_failed
 from rabbitlike.protocol.tables import Table, Timestamp, Value
 
-FieldValue = str | int | Mapping[str, Value] | None
+#: Octets are headers that are encoded already, with their length.
+FieldValue = str | int | bytes | Mapping[str, Value] | None
 
 #: parity: RabbitMQ's longest timer, ten years.
 EXPIRATION_MAX_MS: Final = 10 * 365 * 86400 * 1000
@@ -104,7 +105,8 @@ class Properties:
 
     __slots__ = ("_headers_at", "_headers_end", "_start", "flags", "has_headers", "persistent", "priority", "raw")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, is_checked: bool = False) -> None:
+        """501 when it does not decode; `is_checked`: it is known to, so that long headers need no walk."""
         self.raw = raw
         self.flags = 0
         #: delivery_mode 2; absent means transient.
@@ -115,9 +117,9 @@ class Properties:
         self._start = 2
         self._headers_at = 0
         self._headers_end = 0
-        self._walk()
+        self._walk(is_checked)
 
-    def _walk(self) -> None:
+    def _walk(self, is_checked: bool) -> None:
         """Check every field against the end of the block and note what each publish asks for."""
         p = self.raw
         end = len(self.raw)
@@ -136,7 +138,7 @@ class Properties:
                 if at >= end:
                     raise malformed("truncated property list")
                 if bit == HEADERS:
-                    at = self._walk_headers(at, end)
+                    at = self._walk_headers(at, end, is_checked)
                 elif bit == DELIVERY_MODE:
                     self.persistent = p[at] == PERSISTENT
                     at += 1
@@ -167,7 +169,7 @@ class Properties:
             raise malformed("unknown property")
         return at
 
-    def _walk_headers(self, at: int, end: int) -> int:
+    def _walk_headers(self, at: int, end: int, is_checked: bool) -> int:
         p = self.raw
         if end - at < 4:
             raise malformed("truncated headers")
@@ -175,7 +177,7 @@ class Properties:
         start = at + 4
         if size > end - start:
             raise malformed("truncated headers")
-        if not is_whole(p, start, start + size, True, 1):
+        if not is_checked and not is_whole(p, start, start + size, True, 1):
             raise malformed("headers are not a field table")
         self.has_headers = True
         self._headers_at = at
@@ -227,6 +229,23 @@ class Properties:
         """One header, decoded alone; None when there is none."""
         at = self.header_at(key)
         return None if at == 0 else tables.decode_value(self.raw, at)
+
+    def header_fields(self) -> dict[bytes, memoryview]:
+        """Each header's value as it stands in `raw`, type letter included; nothing is decoded or copied. Of a key sent
+        twice the last one counts."""
+        fields: dict[bytes, memoryview] = {}
+        if not self.has_headers:
+            return fields
+        p = self.raw
+        view = memoryview(self.raw)
+        at = self._headers_at + 4
+        end = self._headers_end
+        while at < end:
+            start = at + 1 + p[at]
+            stop = after_value(p, start)
+            fields[self.raw[at + 1 : start]] = view[start:stop]
+            at = stop
+        return fields
 
     @property
     def headers_raw(self) -> bytes:
@@ -315,7 +334,7 @@ class Properties:
         if fields:
             raise TypeError(f"no such property: {', '.join(fields)}")
         parts[0] = flags.to_bytes(2, "big")
-        return Properties(b"".join(parts))
+        return Properties(b"".join(parts), True)
 
     @staticmethod
     def build(**fields: FieldValue) -> "Properties":
@@ -352,6 +371,17 @@ def after_value(p: bytes, at: int) -> int:
     """Where a value of a table ends whose type letter is at `at`. It was checked before."""
     size = KIND_SIZES[p[at]]
     return at + 5 + octets.get_u32(p, at + 1) if size == LENGTH_GIVEN else at + 1 + size
+
+
+def encode_headers(fields: Mapping[bytes, bytes | memoryview]) -> bytes:
+    """A table, its length first, of values that are encoded already: what `header_fields` has taken apart."""
+    parts: list[bytes | memoryview] = [b""]
+    size = 0
+    for key, value in fields.items():
+        parts += (bytes((len(key),)), key, value)
+        size += 1 + len(key) + len(value)
+    parts[0] = size.to_bytes(4, "big")
+    return b"".join(parts)
 
 
 def is_same(p: bytes, at: int, k: bytes, size: int) -> bool:
@@ -391,6 +421,8 @@ def encode_field(name: str, bit: int, value: FieldValue) -> bytes:
     """A field as it stands in the property list; no octets at all for None."""
     if value is None:
         return b""
+    if bit == HEADERS and isinstance(value, bytes):
+        return value
     if bit == HEADERS and isinstance(value, Mapping):
         return tables.encode(value)
     if isinstance(value, int) and bit & (DELIVERY_MODE | PRIORITY | TIMESTAMP):

@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,7 @@ HOT = (
     "rabbitlike.broker.delay_ways",
     "rabbitlike.broker.delays",
     "rabbitlike.session.outlet",
+    "rabbitlike.session.throttle",
     "rabbitlike.session.unacked",
     "rabbitlike.session.confirms",
     "rabbitlike.session.consumer",
@@ -75,6 +77,9 @@ HOT = (
     "rabbitlike.session.flow",
     "rabbitlike.session.connection",
 )
+
+#: What somebody who waits for the first build is told.
+DURATION = "all of them take about two minutes on two cores, the first time only"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -87,6 +92,14 @@ DIRECTIVES = {
     "initializedcheck": False,
     "nonecheck": False,
     "cdivision": True,
+}
+
+#: Directives for the classes of single modules. Cython passes over them, without a word, before a class of a `.pxd` and
+#: does not allow them before one of a `.py`; so they hold for all classes of a module.
+CLASS_DIRECTIVES: dict[str, dict[str, int]] = {
+    # Millions of messages wait in queues: the cycle collector must not visit them, and they refer to no message.
+    "rabbitlike.broker.message": {"no_gc": True, "freelist": 8192},
+    "rabbitlike.protocol.properties": {"no_gc": True},
 }
 
 _CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport\s+(.+)|cimport\s+([\w., ]+))", re.MULTILINE)
@@ -185,6 +198,7 @@ class BuildHotPath(build_ext):
 
     parallel: int | None
     extensions: "list[Extension]"
+    _compiled: "count[int]"
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -192,6 +206,8 @@ class BuildHotPath(build_ext):
 
     def run(self) -> None:
         in_tree = bool(self.inplace)
+        if not in_tree and not self.force:
+            self._take_built()
         if in_tree and not self.force:
             self.extensions = [ext for ext in self.extensions if is_stale(ext.name, path_of(ext.name, SUFFIX))]
         started_at = time.time()
@@ -200,26 +216,54 @@ class BuildHotPath(build_ext):
             for ext in self.extensions:
                 os.utime(path_of(ext.name, SUFFIX), (started_at, started_at))
 
+    def _take_built(self) -> None:
+        """For a wheel: what is compiled in the tree already, of the very sources, is not compiled again."""
+        for ext in list(self.extensions):
+            built = path_of(ext.name, SUFFIX)
+            if not is_stale(ext.name, built):
+                target = Path(self.get_ext_fullpath(ext.name))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(built, target)
+                self.extensions.remove(ext)
+
     def build_extensions(self) -> None:
         self._cythonize()
+        self._compiled = count(1)
         super().build_extensions()
+
+    def build_extension(self, ext: "Extension") -> None:
+        """Says how far it is: gcc is silent, for minutes."""
+        super().build_extension(ext)
+        print(f"rabbitlike: compiled {next(self._compiled)} of {len(self.extensions)}: {ext.name}", flush=True)
+
+    def _cythonize_all(self) -> "list[Extension]":
+        from Cython.Build import cythonize
+        from Cython.Compiler.Options import get_directive_defaults
+
+        plain = [ext for ext in self.extensions if ext.name not in CLASS_DIRECTIVES]
+        processes = os.cpu_count() or 1
+        made: list[Extension] = cythonize(plain, compiler_directives=DIRECTIVES, force=True, nthreads=processes)
+        for name in ("no_gc", "freelist"):
+            get_directive_defaults().setdefault(name, False)  # or Cython takes them for unknown
+        for ext in self.extensions:
+            if ext.name in CLASS_DIRECTIVES:
+                directives = {**DIRECTIVES, **CLASS_DIRECTIVES[ext.name]}
+                made += cythonize([ext], compiler_directives=directives, force=True, quiet=True)
+        return made
 
     def _cythonize(self) -> None:
         """Staging gives Cython the tree as it is imported, whether or not the links came along, and keeps `.c` out."""
-        from Cython.Build import cythonize
-
         stage = Path(self.build_temp, "hot").resolve()
         shutil.rmtree(stage, ignore_errors=True)
         _stage(stage, self.distribution.packages or ())
-        print(f"compiling {', '.join(ext.name for ext in self.extensions)}")
+        if self.extensions:
+            print(f"rabbitlike: compiling {len(self.extensions)} of {len(HOT)} modules; {DURATION}", flush=True)
         for ext in self.extensions:
             ext.sources = [f"{ext.name.replace('.', '/')}.py"]
         here = Path.cwd()
         os.chdir(stage)  # so that tracebacks name rabbitlike/…, not the staging folder
         try:
-            made = cythonize(
-                self.extensions, compiler_directives=DIRECTIVES, force=True, nthreads=os.cpu_count() or 1, quiet=True
-            )
+            made = self._cythonize_all()
         finally:
             os.chdir(here)
         sources = {ext.name: ext.sources for ext in made}

@@ -2,7 +2,6 @@
 
 import asyncio
 import ctypes
-import gc
 import importlib
 import logging
 import signal
@@ -25,12 +24,14 @@ from rabbitlike.broker.views import node_name
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
 from rabbitlike.log import configure as configure_log
-from rabbitlike.server.busy_poll import make_busy_poll, usable_processors
+from rabbitlike.server.busy_poll import BusyPoll, make_busy_poll, usable_processors
+from rabbitlike.server.collector import Collector, set_thresholds
 from rabbitlike.server.listener import BACKLOG, Endpoint, ListenError, bind, endpoints, urls
 from rabbitlike.server.transport import Transports
 from rabbitlike.storage.api import StorageError, Store
 from rabbitlike.storage.event_files import FOLDER, EventFiles, Lot
 from rabbitlike.storage.memory import MemoryStore
+from rabbitlike.storage.modes import FILE_MODE, make_private_folder
 
 if TYPE_CHECKING:
     import ssl
@@ -68,6 +69,7 @@ class App:
         self._servers: list[asyncio.AbstractServer] = []
         self._paths: list[Path] = []
         self._writer: Writer | None = None
+        self._busy_poll: BusyPoll | None = None
         self._disk: DiskWatch | None = None
         self._event_files: EventFiles | None = None
         self._management: ManagementServer | None = None
@@ -86,8 +88,8 @@ class App:
                 await self._close_store()
                 raise
         self._export_events()
-        busy_poll = make_busy_poll(asyncio.get_running_loop(), settings.busy_poll_us, usable_processors())
-        self.transports = Transports(self.broker, clock, busy_poll)
+        self._busy_poll = make_busy_poll(asyncio.get_running_loop(), settings.busy_poll_us, usable_processors())
+        self.transports = Transports(self.broker, clock, self._busy_poll)
         self._memory = MemoryWatch(
             self.broker.alarms,
             clock,
@@ -113,12 +115,17 @@ class App:
         from rabbitlike.storage.store import SqliteStore
         from rabbitlike.storage.writer import Writer
 
-        self.store = SqliteStore(settings.data_dir, settings.durability)
-        recovered = await self.store.open()
+        self.store = store = SqliteStore(settings.data_dir, settings.durability)
+        recovered = await store.open()
         journal = Journal(lambda: writer.wake())
         broker = Broker(settings.broker, self.store, clock, journal)
         disk = DiskWatch(
-            broker.alarms, clock, settings.disk_free_limit, settings.data_dir, spare=self.store.spare_bytes
+            broker.alarms,
+            clock,
+            settings.disk_free_limit,
+            settings.data_dir,
+            spare=store.spare_bytes,
+            find_fault=store.find_fault,
         )
 
         def failed(error: StorageError) -> None:
@@ -128,7 +135,13 @@ class App:
         def resumed() -> None:
             disk.failing(False)
 
-        writer = Writer(self.store.commit, journal.take, broker.committed, failed, resumed, broker.commits.done)
+        def committed(number: int) -> None:
+            had_waiters = bool(broker.waiting)
+            broker.committed(number)
+            if had_waiters and not broker.waiting and self._busy_poll is not None:
+                self._busy_poll.prolong()  # clients that waited for their confirms publish again
+
+        writer = Writer(self.store.commit, journal.take, committed, failed, resumed, broker.commits.done)
         broker.recover(recovered)
         writer.start()
         self._writer, self._disk = writer, disk
@@ -161,6 +174,7 @@ class App:
             await asyncio.to_thread(self._event_files.close)
         try:
             if self._writer is not None:
+                self.broker.settle_marks()
                 await self._writer.close()
         finally:
             await self.store.close()
@@ -239,7 +253,7 @@ def run(settings: Settings) -> int:
     configure_log(settings.log_level)
     _raise_file_limit()
     _tame_allocator()
-    _tame_collector()
+    set_thresholds()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(_run(settings))
 
@@ -258,20 +272,23 @@ async def _run(settings: Settings) -> int:
             await app.start_management()
             _announce(app.urls[announced:])
         log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
-        preparing = asyncio.create_task(_prepare(app), name="prepare")
+        collector = Collector(LoopClock(loop))
+        preparing = asyncio.create_task(_prepare(app, collector), name="prepare")
         await stopped.wait()
         preparing.cancel()
+        collector.stop()
         log.info("stopping: %d connections", len(app.transports.open))
     finally:
         await app.stop()
     return 0
 
 
-async def _prepare(app: App) -> None:
+async def _prepare(app: App, collector: Collector) -> None:
     """What may as well be done while clients are served already."""
     with _short_waits():
         await app.prepare_management()
-    _spare_the_lasting()
+    collector.freeze()
+    collector.start()
 
 
 def _bind_all(wanted: list[Endpoint]) -> list[tuple[Endpoint, list[socket.socket]]]:
@@ -307,8 +324,8 @@ def _announce(found: list[str]) -> None:
 def _check_folder(folder: Path) -> None:
     probe = folder / ".writable"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
+        make_private_folder(folder)
+        probe.touch(FILE_MODE)
         probe.unlink()
     except OSError as error:
         raise ConfigError(
@@ -342,17 +359,6 @@ def _tls_context(settings: Settings) -> "ssl.SSLContext | None":
     return server_context(settings)
 
 
-def _tame_collector() -> None:
-    """Keep the cycle collector away from queued messages.
-
-    It visits every tracked object it considers, and by default begins after 700 allocations: with millions of messages
-    waiting, each full visit would stop the broker for a second to find nothing, because messages form no cycles. What
-    dies in cycles (connections) is rare.
-    """
-    # The first number is also the longest pause: some 200 ns for each object made and not freed since the last one.
-    gc.set_threshold(10_000, 500, 1000)
-
-
 @contextmanager
 def _short_waits() -> Iterator[None]:
     """Python lets a thread that computes keep the loop waiting for 5 ms, each time: every client would feel it. As a
@@ -363,12 +369,6 @@ def _short_waits() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(usual_s)
-
-
-def _spare_the_lasting() -> None:
-    """What was made by now lives as long as the process: the collector need not visit it again."""
-    # Without a collection before: it would hold the loop for 40 ms, longer the more was recovered, to free a kilobyte.
-    gc.freeze()
 
 
 def _tame_allocator() -> None:

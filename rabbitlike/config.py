@@ -73,6 +73,15 @@ class BrokerSettings:
     out_buffer_limit: int = option(
         1_048_576, "Bytes a client may leave unread before deliveries to it pause.", read="size", ge=4096
     )
+    unacked_limit: int = option(
+        134_217_728,
+        "Memory for unacknowledged messages of one connection before deliveries to it pause; 0 sets no limit.",
+        read="size",
+        ge=0,
+    )
+    max_transaction_size: int = option(
+        268_435_456, "Most that one transaction may publish, in bytes.", read="size", ge=65_536
+    )
     memory_high_watermark: int | float = option(
         0.6, "Memory above which publishers are blocked: bytes, or a fraction of the machine's.", read="size", gt=0
     )
@@ -102,6 +111,9 @@ class Settings(BrokerSettings):
     management_cors_origins: tuple[str, ...] = option(
         (),
         "Web pages of these origins may use the HTTP API (https://example.com, or *); several times, or with commas.",
+    )
+    webhook_allow: tuple[str, ...] = option(
+        (), "Private hosts, addresses or networks (10.0.0.0/8) webhooks may go to; several times, or with commas."
     )
     webhook_secret: str | None = option(
         None, "What webhooks are signed with, in a header; none: they are not signed.", is_secret=True, min_length=1

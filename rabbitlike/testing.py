@@ -41,15 +41,24 @@ class FakeTimer:
 
 
 class FakeClock:
-    """A Clock that stands still until `advance`, which runs what falls due, in order, each at its own moment."""
+    """A Clock that stands still until `advance`, which runs what falls due, in order, each at its own moment.
 
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+    No work takes any time, unless `tick_ns` is set: then the clock goes on by that whenever work is measured, and
+    turns with long work end early, after each step if it is set high."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000, tick_ns: int = 0) -> None:
         self._now_ms = now_ms
+        self.tick_ns = tick_ns
+        self._ticks_ns = 1
         self._timers: list[FakeTimer] = []
         self._order = count()
 
     def now_ms(self) -> int:
         return self._now_ms
+
+    def ticks_ns(self) -> int:
+        self._ticks_ns += self.tick_ns
+        return self._ticks_ns
 
     def call_later(self, delay_ms: int, fn: Callable[[], None]) -> FakeTimer:
         timer = FakeTimer(self._now_ms + max(delay_ms, 0), next(self._order), fn)

@@ -6,7 +6,7 @@ together in batches by the broker, never changed, deleted as a whole. What was s
 bitmap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -16,6 +16,10 @@ UNORDERED_LEVELS: Final = 1 << 32
 
 class StorageError(Exception):
     """The store cannot do what was asked; the text says what to do about it. Nothing of the request has happened."""
+
+
+class DamageError(StorageError):
+    """Data that was there is missing or not what was written."""
 
 
 class WorkError(StorageError):
@@ -56,6 +60,11 @@ class Batch:
     data: bytes = b""
     #: One bit per message, set when it is settled; empty when none is.
     settled: bytes = b""
+    #: Packs the messages of a large batch when it is written, in the thread that does; then `data` is empty.
+    pack: Callable[[], bytes] | None = None
+
+    def packed(self) -> bytes:
+        return self.data if self.pack is None else self.pack()
 
 
 class Attempt(NamedTuple):
@@ -145,6 +154,22 @@ class Recovered:
     troubles: Sequence[str] = ()
 
 
+class BatchReader(Protocol):
+    """The data of one batch, to be read piece by piece, from its beginning to its end."""
+
+    #: All of it, in octets.
+    size: int
+
+    def read(self, most: int) -> bytes:
+        """The next octets; none at the end. Raises StorageError, at the end also for data that is not what was
+        written."""
+        ...
+
+    def close(self) -> None:
+        """As often as you like."""
+        ...
+
+
 class Store(Protocol):
     """Where durable things live."""
 
@@ -162,6 +187,11 @@ class Store(Protocol):
 
     def read(self, batch_id: int) -> bytes:
         """A batch's data, at once: the broker needs it now. Raises StorageError."""
+        ...
+
+    def open_batch(self, batch_id: int) -> BatchReader:
+        """The same for a batch that is too large to be read at once. Close it soon: while it is open, the store's log
+        cannot start over. Raises StorageError."""
         ...
 
     def spare_bytes(self) -> int:

@@ -4,15 +4,24 @@ Any process may do it. The broker's log cannot start over while the copy is made
 meanwhile and is cut back afterwards.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rabbitlike.storage.api import StorageError
-from rabbitlike.storage.database import FILE_NAME, Lock, connect_to_read, make_folder, refuse_foreign, remove_traces
+from rabbitlike.storage.commit_record import find_damage
+from rabbitlike.storage.database import (
+    FILE_NAME,
+    Lock,
+    connect_to_read,
+    make_folder,
+    refuse_foreign,
+    remove_traces,
+    sync,
+)
 from rabbitlike.storage.errors import explain
+from rabbitlike.storage.modes import make_private_file
 
 
 def backup(folder: Path, destination: Path) -> int:
@@ -29,9 +38,9 @@ def backup(folder: Path, destination: Path) -> int:
         with _tidied(source):
             refuse_foreign(source)
             _copy(source, unfinished)
-        _make_durable(unfinished)
+        sync(unfinished)
         unfinished.rename(copy)
-        _make_durable(destination)
+        sync(destination)
         return copy.stat().st_size
     except (sqlite3.Error, OSError) as error:
         unfinished.unlink(missing_ok=True)
@@ -47,6 +56,8 @@ def _tidied(source: Path) -> Iterator[None]:
         yield
         return
     try:
+        if (damage := find_damage(source)) and not damage.excuse:
+            raise damage.refusal()
         yield
     finally:
         remove_traces(source)
@@ -55,6 +66,7 @@ def _tidied(source: Path) -> Iterator[None]:
 
 def _copy(source: Path, target: Path) -> None:
     reading = connect_to_read(source)
+    make_private_file(target)
     writing = sqlite3.connect(target, isolation_level=None)
     try:
         writing.execute("PRAGMA synchronous = off")  # the whole file is synced at the end
@@ -62,11 +74,3 @@ def _copy(source: Path, target: Path) -> None:
     finally:
         writing.close()
         reading.close()
-
-
-def _make_durable(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

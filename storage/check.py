@@ -5,14 +5,24 @@ import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rabbitlike.storage.api import UNORDERED_LEVELS, Batch, StorageError
-from rabbitlike.storage.database import FILE_NAME, Lock, connect_to_read, refuse_foreign, remove_traces, version_of
+from rabbitlike.storage.api import UNORDERED_LEVELS, Batch, DamageError, StorageError
+from rabbitlike.storage.commit_record import find_damage
+from rabbitlike.storage.database import (
+    FILE_NAME,
+    Lock,
+    connect_to_read,
+    refuse_foreign,
+    refuse_lost,
+    remove_traces,
+    version_of,
+)
 from rabbitlike.storage.errors import explain
 from rabbitlike.storage.pages import is_whole
 from rabbitlike.storage.recovery import DESCRIPTORS, descriptor, faults_of
 
-#: The schema that brought them.
+#: The schemas that brought them.
 CHECKSUMS = 2
+DESCRIPTORS_TABLE = 6
 #: No more than so many problems of one kind are listed.
 MOST = 100
 
@@ -37,19 +47,30 @@ class Report:
 def check(folder: Path) -> Report:
     """Raises StorageError when there is nothing to look at: no database, another program's, or one in use."""
     path = folder / FILE_NAME
+    if not path.exists():
+        try:
+            refuse_lost(path)
+        except DamageError as error:
+            return Report(path, problems=[str(error)])
     if not path.is_file():
         raise StorageError(f"there is no database in {folder}: name the data folder of a broker")
     lock = Lock(folder)
     report = Report(path, file_bytes=path.stat().st_size)
     try:
+        if (damage := find_damage(path)) and not damage.is_unproven:
+            report.problems.append(str(damage))
         refuse_foreign(path)
         connection = connect_to_read(path)
         try:
             _examine(connection, report)
         finally:
             connection.close()
+    except DamageError as error:
+        report.problems.append(str(error))
     except sqlite3.Error as error:
         report.problems.append(str(explain(error, path)))
+    except OSError as error:
+        raise explain(error, path) from error
     finally:
         remove_traces(path)
         lock.release()
@@ -62,19 +83,19 @@ def _examine(connection: sqlite3.Connection, report: Report) -> None:
     if verdicts != ["ok"]:
         report.problems.extend(verdicts)
     report.queues, report.batches, report.messages = connection.execute(
-        "SELECT count(DISTINCT queue_id), count(*), coalesce(sum(count), 0) FROM batches INDEXED BY descriptors"
+        "SELECT count(DISTINCT queue_id), count(*), coalesce(sum(count), 0) FROM batches"
     ).fetchone()
     _examine_batches(connection, report)
     if report.version >= CHECKSUMS:
         _examine_data(connection, report)
-    for problem, sql in _INVARIANTS:
+    for problem, sql in _INVARIANTS + (_DESCRIPTOR_INVARIANTS if report.version >= DESCRIPTORS_TABLE else ()):
         report.problems.extend(problem.format(*row) for row in connection.execute(f"{sql} LIMIT {MOST}"))
 
 
 def _examine_batches(connection: sqlite3.Connection, report: Report) -> None:
     bitmaps: dict[int, bytes] = dict(connection.execute("SELECT batch_id, bitmap FROM settled"))
     last: Batch | None = None
-    for row in connection.execute(f"{DESCRIPTORS} ORDER BY queue_id, level, first_position"):
+    for row in connection.execute(DESCRIPTORS.format(source="batches")):
         batch = descriptor(row, bitmaps.get(row[0], b""))
         if fault := faults_of(batch):
             report.problems.append(f"batch {batch.batch_id} of queue {batch.queue_id} {fault}")
@@ -121,7 +142,27 @@ _INVARIANTS = (
     (
         "queue {0} has a message at position {1}, but {2} is given next",
         """SELECT queue_id, max(last_position), next_position
-        FROM batches INDEXED BY descriptors JOIN marks USING (queue_id)
+        FROM batches JOIN marks USING (queue_id)
         GROUP BY queue_id HAVING max(last_position) >= next_position""",
+    ),
+)
+
+#: The same of batch_descriptors.
+_DESCRIPTOR_INVARIANTS = (
+    (
+        "batch {0} of queue {1} is listed, and is not there or is another one",
+        """SELECT batch_id, queue_id FROM (
+            SELECT queue_id, batch_id, level, first_position, last_position, count, body_bytes, expires_at_ms,
+            is_transient FROM batch_descriptors
+            EXCEPT
+            SELECT queue_id, batch_id, level, first_position, last_position, count, body_bytes, expires_at_ms,
+            is_transient FROM batches
+        )""",
+    ),
+    (
+        "batch {0} of queue {1} is there, and is not listed",
+        """SELECT batch_id, queue_id FROM batches
+        WHERE batch_id < (SELECT max(batch_id) FROM batch_descriptors)
+        AND (queue_id, batch_id) NOT IN (SELECT queue_id, batch_id FROM batch_descriptors)""",
     ),
 )

@@ -5,13 +5,15 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
 
-from rabbitlike.storage.api import StorageError
+from rabbitlike.storage.api import DamageError, StorageError
 from rabbitlike.storage.errors import explain
+from rabbitlike.storage.event_files import FOLDER as EVENTS
+from rabbitlike.storage.modes import make_private_file, make_private_folder, private
 
 #: full: a commit has returned when it is on the disk. normal: it survives the process, the last ones may not survive
 #: a power cut. off: the same, and a power cut may damage the file.
@@ -26,47 +28,77 @@ PAGE_BYTES: Final = 16384
 #: The log grows so much at a time: commits wait meanwhile.
 LOG_STEP_BYTES: Final = 4 << 20
 MAGIC: Final = b"SQLite format 3\0"
+#: The head of a database file, with its page size in octets 16 and 17.
+HEAD_BYTES: Final = 100
 
 
 class Lock:
-    """Keeps other brokers out of a data folder, for as long as this process lives or until it is released."""
+    """Keeps other brokers out of a data folder, for as long as this process lives or until it is released.
+
+    The folder itself is locked, so it stays locked when somebody removes or renames the lock file, and whatever path
+    leads to it. The file is locked too, where a file system cannot lock folders, and says who holds the lock.
+    """
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOCK_NAME
+        with ExitStack() as opened:
+            try:
+                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                opened.callback(os.close, handle)
+                is_locked = _try_lock(handle, folder)
+                self._file = private(path, os.O_RDWR | os.O_CREAT)
+                opened.callback(os.close, self._file)
+            except OSError as error:
+                raise StorageError(f"data folder {folder} cannot be written: {error.strerror}") from error
+            if not _try_lock(self._file, folder) and not is_locked:
+                raise StorageError(f"data folder {folder} cannot be locked: use a local disk")
+            self._write(os.getpid(), *_read_lock(path)[1:])
+            self._opened = opened.pop_all()
+
+    def note_database(self) -> None:
+        """From now on a database that is missing in this folder is lost, not new."""
+        self._write(os.getpid(), FILE_NAME)
+
+    def _write(self, *lines: object) -> None:
+        text = "".join(f"{line}\n" for line in lines).encode()
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StorageError(f"data folder {folder} cannot be written: {error.strerror}") from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._file)
-            raise StorageError(
-                f"data folder {folder} is in use by process {holder}: stop that broker or choose another folder"
-            ) from error
-        try:
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+            os.pwrite(self._file, text, 0)
+            os.ftruncate(self._file, len(text))
         except OSError:
             pass  # a full disk: the lock holds, it only cannot say whose it is
 
     def release(self) -> None:
         # The file stays: removing it would let two processes lock two different files of the same name.
-        os.close(self._file)
+        self._opened.close()
+
+
+def _try_lock(handle: int, folder: Path) -> bool:
+    """False: this file system cannot lock such a thing. Raises StorageError when another process holds the lock."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = next(iter(_read_lock(folder / LOCK_NAME)), "")
+        by = f"process {holder}" if holder else "another process"
+        raise StorageError(
+            f"data folder {folder} is in use by {by}: stop that broker or choose another folder"
+        ) from error
+    except OSError:
+        return False
+    return True
+
+
+def _read_lock(path: Path) -> list[str]:
+    """Who holds the lock or held it last, and the database that was there."""
+    try:
+        return path.read_text("ascii", "replace").splitlines()
+    except OSError:
+        return []
 
 
 def make_folder(folder: Path) -> None:
     """Make the data folder, and see that it is still there after a power cut."""
-    if folder.is_dir():
-        return
     try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
+        make_private_folder(folder)
     except OSError as error:
         raise StorageError(f"data folder {folder} cannot be made: {error.strerror}") from error
 
@@ -84,6 +116,7 @@ def pragmas(durability: Durability) -> str:
 
 def connect(path: Path, durability: Durability) -> sqlite3.Connection:
     """A connection that may write, outside any transaction until told otherwise."""
+    make_private_file(path)
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.executescript(pragmas(durability))
@@ -120,6 +153,9 @@ def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]
     """
     has_log = log_of(path).exists()
     try:
+        if not path.exists():
+            refuse_lost(path)
+            _make(path, durability)
         refuse_foreign(path)
         connection = connect(path, durability)
         try:
@@ -134,18 +170,41 @@ def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]
             remove_traces(path)
 
 
+def refuse_lost(path: Path) -> None:
+    """Raise if there is no database, but the folder shows that there was one."""
+    signs = _traces(path)
+    if signs:
+        raise DamageError(
+            f"{path} is missing, but {' and '.join(signs)} in its folder show that there was a database: restore it or "
+            f"a backup; to start empty, move {' and '.join(signs)} away"
+        )
+
+
+def _traces(path: Path) -> list[str]:
+    """What a database leaves beside it."""
+    found = [f"{path.name}{suffix}" for suffix in ("-wal", "-shm")]
+    found = [name for name in found if path.with_name(name).exists()]
+    if path.name in _read_lock(path.with_name(LOCK_NAME))[1:]:
+        found.append(LOCK_NAME)
+    if any(file.is_file() for file in path.with_name(EVENTS).rglob("*")):
+        found.append(EVENTS)
+    return found
+
+
 def refuse_foreign(path: Path) -> None:
-    """Raise unless the file is ours, or new. Changes nothing in it."""
+    """Raise unless the file is ours and whole, as far as its head tells. Changes nothing in it."""
     # The file is opened and closed here before SQLite has it open: closing any handle on it drops SQLite's own locks.
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(MAGIC))
-    except FileNotFoundError:
-        return
-    if not head:
-        return
-    if head != MAGIC:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+        size = os.fstat(file.fileno()).st_size
+    advice = f"restore a backup; to start empty, move {' and '.join([path.name, *_traces(path)])} away"
+    if not any(head):
+        # SQLite would take it for a new one, and remove the log beside it.
+        raise DamageError(f"{path} {'begins with zeros' if head else 'is empty'}, so its data is lost: {advice}")
+    if not head.startswith(MAGIC):
         raise StorageError(f"{path} is not a database of this broker: move it away or choose another data folder")
+    if size < (int.from_bytes(head[16:18]) or 1):
+        raise DamageError(f"{path} is cut off after {size} octets, so its data is lost: {advice}")
     connection = connect_to_read(path)
     try:
         version = version_of(connection)
@@ -153,7 +212,9 @@ def refuse_foreign(path: Path) -> None:
         is_bare = connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
     finally:
         connection.close()
-    if application != APPLICATION_ID and not (is_bare and application == 0):
+    if is_bare and application == 0:
+        raise DamageError(f"{path} holds no tables, so its data is lost: {advice}")
+    if application != APPLICATION_ID:
         raise StorageError(f"{path} belongs to another program: move it away or choose another data folder")
     if version > present_version():
         raise StorageError(
@@ -177,6 +238,39 @@ def migrations() -> dict[int, str]:
 
 def present_version() -> int:
     return max(migrations())
+
+
+def _make(path: Path, durability: Durability) -> None:
+    """A new database, whole or not at all: a file of this name that is empty was never left by a crash."""
+    unfinished = path.with_name(f"{path.name}.new")
+    try:
+        _remove_unfinished(unfinished)
+        connection = connect(unfinished, durability)
+        try:
+            _bring_to_present(connection, path)
+        finally:
+            connection.close()
+        if durability != "off":
+            sync(unfinished)
+        unfinished.rename(path)
+        if durability != "off":
+            sync(path.parent)
+    finally:
+        _remove_unfinished(unfinished)
+
+
+def _remove_unfinished(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """See that a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _bring_to_present(connection: sqlite3.Connection, path: Path) -> None:
@@ -217,7 +311,7 @@ def grow_log(path: Path, octets: int, enough: int) -> int:
         disk = os.statvfs(path.parent)
         if before >= enough or disk.f_bavail * disk.f_frsize < 4 * (enough - before):
             return before
-        with log.open("ab", buffering=0) as file:
+        with open(log, "ab", buffering=0, opener=private) as file:
             written = file.write(bytes(min(octets, enough - before)))
             os.fsync(file.fileno())
     except OSError:

@@ -21,6 +21,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rabbitlike.storage.columns import Column, Numbers, values
+from rabbitlike.storage.modes import make_private_folders, private
 from rabbitlike.storage.parquet import Parquet, Schema
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class EventFiles:
         arrow = pyarrow()
         name = f"ev-{self._node}-{lot.first_seq}" + (".jsonl.gz" if arrow is None else ".parquet")
         folder = self.folder / f"{datetime.fromtimestamp(lot.at_ms / 1000, UTC):date=%Y-%m-%d/hour=%H}"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folders(folder, below=self.folder)
         unfinished = folder / (UNFINISHED + name)
         if arrow is None:
             _write_json(unfinished, columns, self._schema)
@@ -122,7 +123,7 @@ class EventFiles:
             if self._parquet is None:
                 zstd = arrow.Codec("zstd", compression_level=1)
                 self._parquet = Parquet(self._schema, partial(zstd.compress, asbytes=True))
-            with unfinished.open("wb") as file:
+            with open(unfinished, "wb", opener=private) as file:
                 file.writelines(self._parquet.file(columns, _count(columns)))
         _make_durable(unfinished)
         finished = folder / name
@@ -177,7 +178,10 @@ def _write_json(path: Path, columns: Mapping[str, Column], schema: Schema) -> No
 
     count = _count(columns)
     kinds = {name: kind for name, kind, _ in schema}
-    with gzip.open(path, "wt", encoding="utf-8", compresslevel=3) as file:
+    with (
+        open(path, "wb", opener=private) as octets,
+        gzip.open(octets, "wt", encoding="utf-8", compresslevel=3) as file,
+    ):
         for row in zip(*(values(columns[name], count) for name in kinds), strict=True):
             named = {name: shown(kinds[name], value) for name, value in zip(kinds, row, strict=True)}
             file.write(json.dumps(named, separators=(",", ":")) + "\n")

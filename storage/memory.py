@@ -1,6 +1,6 @@
 """A store that keeps nothing: what is in the broker's memory is all there is, and it ends with the process."""
 
-from rabbitlike.storage.api import Recovered, StorageError, Work
+from rabbitlike.storage.api import BatchReader, Recovered, StorageError, Work
 
 
 class MemoryStore:
@@ -15,6 +15,9 @@ class MemoryStore:
         return None
 
     def read(self, batch_id: int) -> bytes:
+        raise StorageError(f"batch {batch_id} was never stored: there is no disk")
+
+    def open_batch(self, batch_id: int) -> BatchReader:
         raise StorageError(f"batch {batch_id} was never stored: there is no disk")
 
     def spare_bytes(self) -> int:

@@ -1,7 +1,7 @@
 """Reads batches back for paging: at once, on the loop's own thread, past the writer and never in its way.
 
 Sees everything that was committed, and whether it still is what was written. Each read ends its own read transaction,
-so it never keeps the log from starting over.
+so it never keeps the log from starting over; a large batch is read piece by piece, and keeps it for that long.
 """
 
 import sqlite3
@@ -14,12 +14,44 @@ from rabbitlike.storage.database import PAGE_BYTES, connect_to_read
 from rabbitlike.storage.errors import explain
 
 _READ: Final = "SELECT data, checksum FROM batches WHERE batch_id = ?"
+_READ_CHECKSUM: Final = "SELECT checksum FROM batches WHERE batch_id = ?"
 
 
 def is_whole(data: bytes, checksum: int | None) -> bool:
     """Whether the data of a batch is what was written. What has no checksum, from before there were any, is taken for
     that."""
     return checksum is None or crc32(data) == checksum
+
+
+class BlobReader:
+    """A `BatchReader`."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, batch_id: int) -> None:
+        self._path = path
+        self._batch_id = batch_id
+        row = connection.execute(_READ_CHECKSUM, (batch_id,)).fetchone()
+        if row is None:
+            raise _missing(batch_id, path)
+        self._checksum: int | None = row[0]
+        self._read_checksum = 0
+        self._blob = connection.blobopen("batches", "data", batch_id, readonly=True)
+        self.size = self._left = len(self._blob)
+
+    def read(self, most: int) -> bytes:
+        if self._left == 0:
+            if self._checksum is not None and self._checksum != self._read_checksum:
+                raise _damaged(self._batch_id, self._path)
+            return b""
+        try:
+            data = self._blob.read(min(most, self._left))
+        except sqlite3.Error as error:
+            raise explain(error, self._path) from error
+        self._read_checksum = crc32(data, self._read_checksum)
+        self._left -= len(data)
+        return data
+
+    def close(self) -> None:
+        self._blob.close()
 
 
 class Pages:
@@ -38,11 +70,17 @@ class Pages:
         except sqlite3.Error as error:
             raise explain(error, self._path) from error
         if row is None:
-            raise StorageError(f"batch {batch_id} is not in {self._path}: run `rabbitlike check`")
+            raise _missing(batch_id, self._path)
         data: bytes = row[0]
         if not is_whole(data, row[1]):
-            raise StorageError(f"batch {batch_id} in {self._path} is damaged: run `rabbitlike check`")
+            raise _damaged(batch_id, self._path)
         return data
+
+    def open(self, batch_id: int) -> BlobReader:
+        try:
+            return BlobReader(self._connection, self._path, batch_id)
+        except sqlite3.Error as error:
+            raise explain(error, self._path) from error
 
     def spare_bytes(self) -> int:
         """Pages of the file that hold nothing, in octets: the next batches go there before the file grows."""
@@ -54,3 +92,11 @@ class Pages:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _missing(batch_id: int, path: Path) -> StorageError:
+    return StorageError(f"batch {batch_id} is not in {path}: run `rabbitlike check`")
+
+
+def _damaged(batch_id: int, path: Path) -> StorageError:
+    return StorageError(f"batch {batch_id} in {path} is damaged: run `rabbitlike check`")

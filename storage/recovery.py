@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey
-from rabbitlike.storage.transaction import text
+from rabbitlike.storage.transaction import DESCRIBE, text
 
+#: Of every batch. `{source}` is batch_descriptors, or batches: the same, but pages of data are read with it.
 DESCRIPTORS: Final = """
     SELECT batch_id, queue_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
-    FROM batches INDEXED BY descriptors
+    FROM {source} ORDER BY queue_id, level, first_position
 """
 SEEN: Final = "SELECT owner, key, number, expires_at_ms FROM seen ORDER BY place"
 ATTEMPTS: Final = "SELECT queue_id, position, count, due_at_ms, batch_id, batch_index, death FROM attempts"
@@ -27,12 +28,16 @@ class Recovery:
 
     recovered: Recovered
     marked: set[int]
+    #: Batches up to this one are in batch_descriptors.
+    described_id: int
 
 
 def recover(connection: sqlite3.Connection) -> Recovery:
     """Read everything, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
+        _take_back_unfinished(connection)
+        described_id = _describe_all(connection)
         _forget_transient(connection)
         troubles: list[str] = []
         bitmaps: dict[int, bytes] = dict(connection.execute("SELECT batch_id, bitmap FROM settled"))
@@ -56,7 +61,7 @@ def recover(connection: sqlite3.Connection) -> Recovery:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return Recovery(recovered, marked)
+    return Recovery(recovered, marked, described_id)
 
 
 def descriptor(row: Sequence[int], bitmap: bytes) -> Batch:
@@ -78,7 +83,7 @@ def faults_of(batch: Batch) -> str:
 def _batches(connection: sqlite3.Connection, bitmaps: dict[int, bytes], troubles: list[str]) -> tuple[list[Batch], int]:
     batches: list[Batch] = []
     last_id = 0
-    for row in connection.execute(f"{DESCRIPTORS} ORDER BY queue_id, level, first_position"):
+    for row in connection.execute(DESCRIPTORS.format(source="batch_descriptors")):
         batch_id: int = row[0]
         if batch_id > last_id:
             last_id = batch_id
@@ -90,11 +95,27 @@ def _batches(connection: sqlite3.Connection, bitmaps: dict[int, bytes], troubles
     return batches, last_id
 
 
+def _take_back_unfinished(connection: sqlite3.Connection) -> None:
+    """Delete what was written ahead of a large transaction that was never committed."""
+    row = connection.execute("SELECT value FROM counters WHERE name = 'unfinished'").fetchone()
+    if row is not None:
+        connection.execute("DELETE FROM batches WHERE batch_id >= ?", row)
+        connection.execute("DELETE FROM counters WHERE name = 'unfinished'")
+
+
+def _describe_all(connection: sqlite3.Connection) -> int:
+    """Add the batches that the last run wrote and did not describe. The highest one."""
+    (described_id,) = connection.execute("SELECT coalesce(max(batch_id), 0) FROM batch_descriptors").fetchone()
+    connection.execute(DESCRIBE, (described_id,))
+    (last_id,) = connection.execute("SELECT coalesce(max(batch_id), 0) FROM batches").fetchone()
+    return max(int(described_id), int(last_id))
+
+
 def _forget_transient(connection: sqlite3.Connection) -> None:
-    transient = connection.execute(f"{DESCRIPTORS} WHERE is_transient = 1").fetchall()
-    ids = [(row[0],) for row in transient]
-    connection.executemany("DELETE FROM batches WHERE batch_id = ?", ids)
-    connection.executemany("DELETE FROM settled WHERE batch_id = ?", ids)
+    places = connection.execute("SELECT queue_id, batch_id FROM batch_descriptors WHERE is_transient = 1").fetchall()
+    connection.executemany("DELETE FROM batch_descriptors WHERE queue_id = ? AND batch_id = ?", places)
+    for table in ("batches", "settled"):
+        connection.executemany(f"DELETE FROM {table} WHERE batch_id = ?", [place[1:] for place in places])
 
 
 def _forget_stray_bitmaps(connection: sqlite3.Connection, bitmaps: dict[int, bytes], marked: set[int]) -> set[int]:
@@ -115,7 +136,7 @@ def _forget_stray_attempts(connection: sqlite3.Connection) -> None:
         DELETE FROM attempts WHERE (queue_id, position) IN (
             SELECT attempts.queue_id, position FROM attempts LEFT JOIN (
                 SELECT queue_id, min(first_position) AS first, max(last_position) AS last
-                FROM batches INDEXED BY descriptors GROUP BY queue_id
+                FROM batch_descriptors GROUP BY queue_id
             ) AS span ON span.queue_id = attempts.queue_id
             WHERE span.queue_id IS NULL OR position NOT BETWEEN first AND last
         )

@@ -25,10 +25,20 @@ CREATE TABLE batches (
     checksum INTEGER
 );
 
--- All that recovery needs of a batch, so that it never touches a page of data; also finds a queue's batches.
-CREATE INDEX descriptors ON batches (
-    queue_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
-);
+-- All that recovery needs of a batch, so that it reads no page of data; also finds a queue's batches. Not an index, because
+-- it is written in blocks: the batches above the highest batch_id in it are not described yet.
+CREATE TABLE batch_descriptors (
+    queue_id INTEGER NOT NULL,
+    batch_id INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    first_position INTEGER NOT NULL,
+    last_position INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    body_bytes INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    is_transient INTEGER NOT NULL,
+    PRIMARY KEY (queue_id, batch_id)
+) WITHOUT ROWID;
 
 -- One bit per message, only for batches settled in part.
 CREATE TABLE settled (

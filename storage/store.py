@@ -1,17 +1,23 @@
-"""The store on disk: SQLite behind the port. Commits run in aiosqlite's thread, one hop there and one back; reads for
-paging on the loop's. Owns the data folder from open() to close()."""
+"""The store on disk: SQLite behind the port. Commits run in a thread of their own, one hop there and one back; reads
+for paging on the loop's. Owns the data folder from open() to close()."""
 
+import logging
 import sqlite3
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Final
 
 import aiosqlite
 
-from rabbitlike.storage.api import Recovered, Work
+from rabbitlike.storage.api import BatchReader, Recovered, StorageError, Work
+from rabbitlike.storage.commit_record import FILE_NAME as RECORD_NAME
+from rabbitlike.storage.commit_record import CommitRecord, clear, remove_record
+from rabbitlike.storage.commit_thread import CommitThread
 from rabbitlike.storage.database import (
     FILE_NAME,
+    LOCK_NAME,
     LOG_STEP_BYTES,
     PAGE_BYTES,
     Durability,
@@ -23,10 +29,15 @@ from rabbitlike.storage.database import (
     prepared,
 )
 from rabbitlike.storage.errors import blame, explain
+from rabbitlike.storage.event_files import FOLDER as EVENTS_FOLDER
+from rabbitlike.storage.files import DataFiles
+from rabbitlike.storage.modes import tighten
 from rabbitlike.storage.pages import Pages
 from rabbitlike.storage.recovery import Recovery, recover
 from rabbitlike.storage.transaction import TransactionConnection
-from rabbitlike.storage.upkeep import Upkeep
+from rabbitlike.storage.upkeep import FRAME_BYTES, Upkeep
+
+log = logging.getLogger(__name__)
 
 #: The write-ahead log is made this long, step by step, and used in circles. It grows past it only while checkpoints
 #: cannot keep up.
@@ -43,68 +54,141 @@ class SqliteStore:
         self.durability: Durability = durability
         self._folder = folder
         self._log_bytes = log_bytes
+        self._record: CommitRecord | None = None
+        self._files: DataFiles | None = None
+        #: Written by a commit that failed all the same, because a file was gone: it must not be written twice.
+        self._written: Work | None = None
 
     async def open(self) -> Recovered:
+        self._files = None  # of the last time
         make_folder(self._folder)
         async with AsyncExitStack() as opened:
-            opened.callback(Lock(self._folder).release)
+            lock = Lock(self._folder)
+            opened.callback(lock.release)
+            troubles = clear(self.path)
             with prepared(self.path, self.durability) as connection:
+                remove_record(self.path)
                 recovery = recover(connection)
+            lock.note_database()
+            tighten(self._folder, f"{FILE_NAME}*", f"{LOCK_NAME}*", RECORD_NAME, EVENTS_FOLDER)
             length = self._grow_log(LOG_STEP_BYTES)
             try:
                 await self._start(recovery, length, opened)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.path) from error
             self._opened = opened.pop_all()
-        return recovery.recovered
+        return replace(recovery.recovered, troubles=[*troubles, *recovery.recovered.troubles])
 
     async def _start(self, recovery: Recovery, length: int, opened: AsyncExitStack) -> None:
         """Three connections: one writes, one checkpoints beside it, one reads on this thread. The writer's is the
         last to be closed: that folds the log into the file."""
 
-        def make(*arguments: object, **options: object) -> TransactionConnection:
-            connection = TransactionConnection(*arguments, **options)  # type: ignore[arg-type]
+        def connect_writer() -> TransactionConnection:
+            connection = sqlite3.connect(self.path, factory=TransactionConnection, isolation_level=None)
             connection.last_id = connection.reserved_id = recovery.recovered.last_batch_id
+            connection.described_id = recovery.described_id
             connection.marked = recovery.marked
-            self._transaction = connection
+            connection.executescript(pragmas(self.durability))
+            # After it had to grow, the log is cut back to its length.
+            connection.executescript(f"PRAGMA journal_size_limit = {self._log_bytes}")
             return connection
 
-        self._writer = await opened.enter_async_context(
-            _ending_with_the_process(aiosqlite.connect(self.path, factory=make, isolation_level=None))
-        )
-        await self._writer.executescript(pragmas(self.durability))
-        # After it had to grow, the log is cut back to its length.
-        await self._writer.executescript(f"PRAGMA journal_size_limit = {self._log_bytes}")
+        files = DataFiles(self.path)
+        opened.callback(files.close)  # when the connections are closed
+        opened.callback(self._close_record)
+        self._writer: CommitThread[TransactionConnection] = CommitThread()
+        opened.push_async_callback(self._writer.close)
+        await self._writer.connect(connect_writer)
         other = await opened.enter_async_context(
             _ending_with_the_process(aiosqlite.connect(self.path, isolation_level=None))
         )
         await other.executescript(pragmas(self.durability))
         self._pages = Pages(self.path)
         opened.callback(self._pages.close)
-        # A function of SQL runs in the writer's thread, when no commit does.
-        await self._writer.create_function("grow_log", 1, self._grow_log)
-        self._upkeep = Upkeep(self._writer, other, log_of(self.path), self._log_bytes, length)
+        # Each opens the log when it reads first: now, and not when somebody has removed it and a new one is made.
+        await self._writer.execute_fetchall("SELECT 1 FROM counters")
+        await other.execute_fetchall("SELECT 1 FROM counters")
+        self._pages.spare_bytes()
+        files.watch_log()
+        self._files = files
+        self._upkeep = Upkeep(
+            self._writer,
+            other,
+            log_of(self.path),
+            self._log_bytes,
+            length,
+            lambda: self._writer.run(self._grow_log, LOG_STEP_BYTES),
+            lambda: self._writer.run(self._renew_record),
+        )
         opened.push_async_callback(self._upkeep.close)
+        await self._writer.run(self._open_record)
+        opened.callback(remove_record, self.path)
 
     def _grow_log(self, octets: int) -> int:
         """Only where each commit is synced does a longer log make a difference."""
+        if self.find_fault() is not None:
+            return 0
         return grow_log(self.path, octets, self._log_bytes) if self.durability == "full" else 0
 
+    def _open_record(self) -> None:
+        self._writer.connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # makes the log's index
+        try:
+            self._record = CommitRecord(self.path, self.durability)
+        except OSError as error:
+            log.warning("commits are not recorded, so damage in the log will not be detected: %s", error)
+
+    def _renew_record(self) -> None:
+        if self._record is not None:
+            self._record.renew()
+
+    def _close_record(self) -> None:
+        if self._record is not None:
+            self._record.close()
+            self._record = None
+
+    def find_fault(self) -> StorageError | None:
+        """Whether the files are still where they were opened: if not, what happened and what to do."""
+        return None if self._files is None else self._files.find_fault()
+
     async def commit(self, work: Work) -> None:
+        if work is not self._written:
+            await self._write_durably(work)
+        assert self._files is not None
+        if not self._files.are_safe():
+            self._written = work
+            assert self._files.fault is not None
+            raise self._files.fault
+        self._written = None
+
+    async def _write_durably(self, work: Work) -> None:
         if self._upkeep.is_behind:
             await self._upkeep.room()
-        self._transaction.work = work
         try:
-            await self._writer.commit()
+            frames = await self._writer.run(self._write, work)
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         except (ArithmeticError, TypeError, ValueError) as error:  # Python's module refuses a value
             raise blame(error, self.path) from error
+        if frames is not None:
+            self._upkeep.written(frames * FRAME_BYTES)
+            return
         # A guess is enough: the pages of the data, and those of the tables and indexes around it.
-        self._upkeep.written(sum(len(batch.data) for batch in work.batches) + 3 * PAGE_BYTES)
+        self._upkeep.guess(sum(batch.body_bytes + 100 * batch.count for batch in work.batches) + 3 * PAGE_BYTES)
+
+    def _write(self, work: Work) -> int | None:
+        """Runs in the writer's thread. The number of frames in the log, if it is known."""
+        self._writer.connection.write(work)
+        record = self._record
+        if record is None or (state := record.state()) is None:
+            return None
+        self._writer.later(record.add, sum([batch.count for batch in work.batches]))  # the confirm does not wait for it
+        return state.frames
 
     def read(self, batch_id: int) -> bytes:
         return self._pages.read(batch_id)
+
+    def open_batch(self, batch_id: int) -> BatchReader:
+        return self._pages.open(batch_id)
 
     def spare_bytes(self) -> int:
         return self._pages.spare_bytes()

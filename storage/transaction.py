@@ -1,5 +1,8 @@
 """A `Work` as SQL: one transaction in as few statements as possible, run by the store's thread in one go.
 
+A work that is too large for one transaction is written in several. Until the last of them is done, a note says from
+which batch on all of it is to be taken back.
+
 Every statement lets go of the interpreter's lock and must win it back from a busy loop, so ids travel as one JSON
 list instead of a statement each, and a lone batch is a lone INSERT without BEGIN and COMMIT.
 """
@@ -7,24 +10,53 @@ list instead of a statement each, and a lone batch is a lone INSERT without BEGI
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 from zlib import crc32
 
 from rabbitlike.storage.api import Batch, Work
 
 #: Batch ids are reserved so many at a time: after a crash numbering goes on behind the reserve.
 RESERVE: Final = 1 << 20
+#: Batches are described so many at a time: a page more to write, but seldom. Recovery reads the data pages of the rest.
+BLOCK: Final = 256
+#: More than this is written in several transactions.
+PART_BYTES: Final = 32 << 20
+#: A batch with more than this is written piece by piece. Python's module would copy it, and let no other thread run
+#: meanwhile.
+LARGE_BYTES: Final = 8 << 20
+STEP_BYTES: Final = 1 << 20
+#: What a message takes in a batch beside its body, about.
+MESSAGE_BYTES: Final = 100
 
 _INSERT_RECORD: Final = "INSERT OR REPLACE INTO records VALUES (?, ?, ?)"
 _DELETE_RECORD: Final = "DELETE FROM records WHERE kind = ? AND key = ?"
+#: Given a queue and the highest batch that is described: the batches above it are few.
+_DELETE_QUEUE_BATCHES: Final = (
+    """DELETE FROM settled WHERE batch_id IN (
+        SELECT batch_id FROM batch_descriptors WHERE queue_id = ?1
+        UNION ALL SELECT batch_id FROM batches WHERE batch_id > ?2 AND queue_id = ?1
+    )""",
+    """DELETE FROM batches WHERE batch_id IN (
+        SELECT batch_id FROM batch_descriptors WHERE queue_id = ?1
+        UNION ALL SELECT batch_id FROM batches WHERE batch_id > ?2 AND queue_id = ?1
+    )""",
+)
 _DELETE_QUEUE: Final = (
-    "DELETE FROM settled WHERE batch_id IN (SELECT batch_id FROM batches WHERE queue_id = ?)",
-    "DELETE FROM batches WHERE queue_id = ?",
+    "DELETE FROM batch_descriptors WHERE queue_id = ?",
     "DELETE FROM marks WHERE queue_id = ?",
     "DELETE FROM attempts WHERE queue_id = ?",
 )
 _INSERT_BATCH: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#: For a large batch, whose data follows piece by piece.
+_INSERT_LARGE: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?)"
 _DELETE_BATCH: Final = "DELETE FROM batches WHERE batch_id = ?"
+#: Before their batches, which say of what queue they are.
+_DELETE_DESCRIPTORS: Final = """
+    DELETE FROM batch_descriptors WHERE (queue_id, batch_id) IN (
+        SELECT queue_id, batch_id FROM batches WHERE batch_id IN (SELECT value FROM json_each(?))
+    )
+"""
 _DELETE_BATCHES: Final = "DELETE FROM batches WHERE batch_id IN (SELECT value FROM json_each(?))"
 _DELETE_SETTLED: Final = "DELETE FROM settled WHERE batch_id IN (SELECT value FROM json_each(?))"
 _INSERT_SETTLED: Final = "INSERT OR REPLACE INTO settled VALUES (?, ?)"
@@ -36,9 +68,36 @@ _DELETE_SEEN: Final = "DELETE FROM seen WHERE owner = ? AND key = ?"
 _INSERT_SEEN: Final = "INSERT OR REPLACE INTO seen (owner, key, number, expires_at_ms) VALUES (?, ?, ?, ?)"
 _INSERT_COUNTER: Final = "INSERT OR REPLACE INTO counters VALUES ('batch_id', ?)"
 
+#: The first batch of a large work that is written in several transactions.
+_INSERT_UNFINISHED: Final = "INSERT OR REPLACE INTO counters VALUES ('unfinished', ?)"
+_DELETE_UNFINISHED: Final = "DELETE FROM counters WHERE name = 'unfinished'"
+
+#: Describe the batches above one.
+DESCRIBE: Final = """
+    INSERT INTO batch_descriptors
+    SELECT queue_id, batch_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
+    FROM batches WHERE batch_id > ?
+"""
+
+#: Where the data stands in a row of batches.
+_DATA_COLUMN: Final = 9
+
 _Value = int | str | bytes
 #: A statement and the rows to run it with.
 _Step = tuple[str, Sequence[Sequence[_Value]]]
+
+
+class _Rows(Sequence[Sequence[_Value]]):
+    """The rows of batches, each made when it is its turn: together they may be too large for memory."""
+
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _row(self._batches[index])
 
 
 def octets(text: str) -> bytes:
@@ -51,30 +110,56 @@ def text(octets: bytes) -> str:
 
 
 class TransactionConnection(sqlite3.Connection):
-    """A connection whose commit() writes what lies in `work`, whole or not at all.
+    """The connection that writes. Belongs to the thread that made it."""
 
-    aiosqlite hands commit() to its thread like any other call: that makes a transaction one hop there and one back.
-    """
-
-    #: What the next commit() writes; that takes it away, whether it succeeds or not.
-    work: Work | None = None
     #: The highest batch id in use, and the one up to which ids are reserved. Both as recovery found them.
     last_id = 0
     reserved_id = 0
+    #: Batches up to this one are described, as recovery found it, and so many above it are not.
+    described_id = 0
+    undescribed = 0
+    #: The highest batch that was written ahead of a large work whose end is not written yet; 0: there is none.
+    ahead_id = 0
     #: Batches that have a bitmap, so that deleting the others need not look for one. As recovery found them.
     marked: set[int]
 
-    def commit(self) -> None:
-        work, self.work = self.work, None
-        if work is None:
-            super().commit()
+    def write(self, work: Work) -> None:
+        """The whole of it as one transaction, or nothing."""
+        if (batch := _lone_batch(work)) is not None and self._is_next(batch) and batch.body_bytes <= LARGE_BYTES:
+            # One message in flight: nothing else is to be written or remembered.
+            self.execute(_INSERT_BATCH, _row(batch))
+            self.last_id = batch.batch_id
+            self.undescribed += 1
             return
+        work = self._write_ahead(work)
         steps = list(self._steps(work))
-        if len(steps) == 1 and len(steps[0][1]) == 1:
+        if len(steps) == 1 and len(steps[0][1]) == 1 and steps[0][0] is not _INSERT_LARGE:
             self.execute(steps[0][0], steps[0][1][0])
         elif steps:
             self._run_whole(steps)
         self._remember(work)
+
+    def _write_ahead(self, work: Work) -> Work:
+        """Write most of a large work in transactions of their own, and note that they are part of an unfinished one,
+        which recovery takes back. The rest, which ends it; or the work itself, if it is not large."""
+        parts = _parts(work.batches)
+        if len(parts) <= 1:
+            return work
+        for batches in parts[:-1]:
+            last_id = batches[-1].batch_id
+            if last_id <= self.ahead_id:
+                continue  # the end of this work failed before, and it is tried again
+            steps = list(_insert(batches))
+            if self.ahead_id == 0:
+                steps.append((_INSERT_UNFINISHED, [(batches[0].batch_id,)]))
+            if last_id > self.reserved_id:
+                steps.append((_INSERT_COUNTER, [(last_id + RESERVE,)]))
+            self._run_whole(steps)
+            self.ahead_id = self.last_id = last_id
+            if last_id > self.reserved_id:
+                self.reserved_id = last_id + RESERVE
+            self.undescribed += len(batches)
+        return replace(work, batches=parts[-1])
 
     def close(self) -> None:
         """Give back the ids that were reserved and not used, if that is possible, and close."""
@@ -83,11 +168,16 @@ class TransactionConnection(sqlite3.Connection):
                 self.execute(_INSERT_COUNTER, (self.last_id,))
         super().close()
 
+    def _is_next(self, batch: Batch) -> bool:
+        return self.last_id < batch.batch_id <= self.reserved_id and self.undescribed < BLOCK and not batch.settled
+
     def _run_whole(self, steps: list[_Step]) -> None:
         cursor = self.execute("BEGIN IMMEDIATE")
         try:
             for sql, rows in steps:
-                if len(rows) == 1:
+                if sql is _INSERT_LARGE:
+                    self._insert_large(cursor, rows[0])
+                elif len(rows) == 1:
                     cursor.execute(sql, rows[0])
                 else:
                     cursor.executemany(sql, rows)
@@ -98,20 +188,36 @@ class TransactionConnection(sqlite3.Connection):
                 cursor.execute("ROLLBACK")
             raise
 
+    def _insert_large(self, cursor: sqlite3.Cursor, row: Sequence[_Value]) -> None:
+        batch_id, data = row[0], row[_DATA_COLUMN]
+        assert isinstance(batch_id, int)
+        assert isinstance(data, bytes)
+        cursor.execute(_INSERT_LARGE, (*row[:_DATA_COLUMN], len(data), *row[_DATA_COLUMN + 1 :]))
+        view = memoryview(data)
+        with self.blobopen("batches", "data", batch_id) as blob:
+            for at in range(0, len(view), STEP_BYTES):
+                blob.write(view[at : at + STEP_BYTES])
+
     def _steps(self, work: Work) -> Iterator[_Step]:  # noqa: C901 - a list of what a Work can hold, in its order
         if work.records:
             yield _INSERT_RECORD, [(record.kind, octets(record.key), octets(record.value)) for record in work.records]
         if work.removed_records:
             yield _DELETE_RECORD, [(kind, octets(key)) for kind, key in work.removed_records]
         if work.removed_queues:
-            queues = [(queue_id,) for queue_id in work.removed_queues]
+            for sql in _DELETE_QUEUE_BATCHES:
+                yield sql, [(queue_id, self.described_id) for queue_id in work.removed_queues]
             for sql in _DELETE_QUEUE:
-                yield sql, queues
+                yield sql, [(queue_id,) for queue_id in work.removed_queues]
         if work.batches:
-            yield _INSERT_BATCH, [_row(batch) for batch in work.batches]
-            if (highest := max(batch.batch_id for batch in work.batches)) > self.reserved_id:
-                yield _INSERT_COUNTER, [(highest + RESERVE,)]
+            ids = [batch.batch_id for batch in work.batches]
+            if min(ids) <= self.described_id:
+                raise ValueError(f"batch {min(ids)} comes after batch {self.described_id}")  # recovery would miss it
+            yield from _insert(work.batches)
+            if max(ids) > self.reserved_id:
+                yield _INSERT_COUNTER, [(max(ids) + RESERVE,)]
         if work.removed_batches:
+            if described := [batch_id for batch_id in work.removed_batches if batch_id <= self.described_id]:
+                yield _DELETE_DESCRIPTORS, [(_ids(described),)]
             if len(work.removed_batches) == 1:
                 yield _DELETE_BATCH, [(work.removed_batches[0],)]
             else:
@@ -134,19 +240,75 @@ class TransactionConnection(sqlite3.Connection):
             yield _DELETE_SEEN, [(octets(owner), key) for owner, key in work.forgotten]
         if work.seen:
             yield _INSERT_SEEN, [(octets(each.owner), *each[1:]) for each in work.seen]
+        if self.ahead_id:
+            yield _DELETE_UNFINISHED, [()]
+        if self._undescribed_after(work) > BLOCK:
+            yield DESCRIBE, [(self.described_id,)]
+
+    def _undescribed_after(self, work: Work) -> int:
+        """How many batches are not described after this work; too many where one is removed with its queue."""
+        removed = sum(1 for batch_id in work.removed_batches if batch_id > self.described_id)
+        return max(0, self.undescribed + len(work.batches) - removed)
 
     def _remember(self, work: Work) -> None:
         """What the transaction has changed in what is known of the tables. Only after it succeeded."""
+        self.ahead_id = 0
+        self.undescribed = self._undescribed_after(work)
         for batch in work.batches:
             if batch.batch_id > self.last_id:
                 self.last_id = batch.batch_id
         if self.last_id > self.reserved_id:
             self.reserved_id = self.last_id + RESERVE
+        if self.undescribed > BLOCK:
+            self.described_id = self.last_id
+            self.undescribed = 0
         if self.marked:
             self.marked.difference_update(work.removed_batches)
             if work.removed_queues:
                 self.marked = {batch_id for (batch_id,) in self.execute("SELECT batch_id FROM settled")}
         self.marked.update(batch_id for batch_id, _ in _bitmaps(work))
+
+
+def _insert(batches: list[Batch]) -> Iterator[_Step]:
+    """The rows of all batches; a large one in a step of its own."""
+    small = [batch for batch in batches if batch.body_bytes <= LARGE_BYTES]
+    if small:
+        yield _INSERT_BATCH, _Rows(small)
+    for batch in batches:
+        if batch.body_bytes > LARGE_BYTES:
+            yield _INSERT_LARGE, _Rows([batch])
+
+
+def _parts(batches: list[Batch]) -> list[list[Batch]]:
+    """Batches that are written together."""
+    parts: list[list[Batch]] = []
+    size = PART_BYTES
+    for batch in batches:
+        if size >= PART_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(batch)
+        size += batch.body_bytes + MESSAGE_BYTES * batch.count
+    return parts
+
+
+def _lone_batch(work: Work) -> Batch | None:
+    """The batch that is all of this work; None when there is more, or none."""
+    if (
+        len(work.batches) != 1
+        or work.records
+        or work.removed_records
+        or work.removed_queues
+        or work.removed_batches
+        or work.settled
+        or work.marks
+        or work.attempts
+        or work.forgotten_owners
+        or work.forgotten
+        or work.seen
+    ):
+        return None
+    return work.batches[0]
 
 
 def _bitmaps(work: Work) -> list[tuple[int, bytes]]:
@@ -159,6 +321,7 @@ def _bitmaps(work: Work) -> list[tuple[int, bytes]]:
 
 
 def _row(batch: Batch) -> tuple[_Value, ...]:
+    data = batch.packed()
     return (
         batch.batch_id,
         batch.queue_id,
@@ -169,8 +332,8 @@ def _row(batch: Batch) -> tuple[_Value, ...]:
         batch.body_bytes,
         batch.expires_at_ms,
         batch.is_transient,
-        batch.data,
-        crc32(batch.data),
+        data,
+        crc32(data),
     )
 
 

@@ -11,11 +11,9 @@ kept the 99th percentile at a third of what 32 MB at a time did.
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Final
-
-import aiosqlite
+from typing import Any, Final, Protocol
 
 from rabbitlike.storage.database import LOG_STEP_BYTES, PAGE_BYTES
 
@@ -35,12 +33,31 @@ SLICE_PAGES: Final = 256
 _PASSIVE: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
+class Executor(Protocol):
+    """A connection in a thread of its own."""
+
+    async def execute_fetchall(self, sql: str) -> Iterable[Any]: ...
+
+    async def executescript(self, sql: str) -> object: ...
+
+
 class Upkeep:
     """Told of every commit by the store; works in a task of its own."""
 
     def __init__(
-        self, writer: aiosqlite.Connection, other: aiosqlite.Connection, log_path: Path, log_bytes: int, length: int
+        self,
+        writer: Executor,
+        other: Executor,
+        log_path: Path,
+        log_bytes: int,
+        length: int,
+        grow: Callable[[], Awaitable[int]],
+        copied: Callable[[], Awaitable[None]],
     ) -> None:
+        """`grow` makes the log longer between two commits, and tells how long it is; `copied` is told when the database
+        has all of it."""
+        self._grow = grow
+        self._copied = copied
         self._writer = writer
         self._other = other
         self._log_path = log_path
@@ -65,7 +82,13 @@ class Upkeep:
         self._pause.set()
         self._task = asyncio.create_task(self._run(), name="storage upkeep")
 
-    def written(self, octets: int) -> None:
+    def written(self, log_bytes: int) -> None:
+        """There was a commit, and so many octets are in the log now."""
+        # Fewer than before: the log has started over.
+        self.guess(log_bytes - self.log_bytes if log_bytes > self.log_bytes else log_bytes)
+        self.log_bytes = log_bytes
+
+    def guess(self, octets: int) -> None:
         """A commit has added about so many octets to the log."""
         self.log_bytes += octets
         self._left += octets
@@ -76,6 +99,8 @@ class Upkeep:
     @property
     def is_behind(self) -> bool:
         """The log is far too long: a commit should wait for room(). Not guessed: starting over cuts the file back."""
+        if self.log_bytes < self._soon:
+            return False
         try:
             return self._log_path.stat().st_size >= self._at_once
         except OSError:
@@ -158,6 +183,8 @@ class Upkeep:
         await self._copy()
         if await self._give_back(commits):
             await self._copy()
+        if self._left == 0:
+            await self._copied()
         while commits == self._commits and await self._lengthen():
             pass
         if commits != self._commits:
@@ -165,10 +192,9 @@ class Upkeep:
         self._is_resting = True
         return True
 
-    async def _checkpoint(self, connection: aiosqlite.Connection) -> tuple[int, int]:
+    async def _checkpoint(self, connection: Executor) -> tuple[int, int]:
         """Octets in the log, and how many of them are in the file as well."""
-        rows: Iterable[tuple[int, int, int]] = await connection.execute_fetchall(_PASSIVE)  # type: ignore[assignment]
-        ((_, in_log, copied),) = rows
+        ((_, in_log, copied),) = await connection.execute_fetchall(_PASSIVE)
         return max(in_log, 0) * FRAME_BYTES, max(copied, 0) * FRAME_BYTES
 
     def _is_short(self) -> bool:
@@ -177,8 +203,8 @@ class Upkeep:
 
     async def _lengthen(self) -> bool:
         """One step towards the log's full length, so that commits overwrite it. False: it is as long as it can be."""
-        ((length,),) = await self._writer.execute_fetchall(f"SELECT grow_log({LOG_STEP_BYTES})")
-        has_grown: bool = length > self._length
+        length = await self._grow()
+        has_grown = length > self._length
         self._length = length if has_grown else self._enough
         return has_grown
 

@@ -96,12 +96,16 @@ class Writer:
             self._is_awake = False
             number = self.number
             self.number += 1
-            work = self._take()
-            if not work.is_empty():
-                began_s = time.perf_counter()
-                await self._commit_surely(work)
-                self._tell(self._timed, time.perf_counter() - began_s, work)
+            await self._commit_next()
             self._tell(self._committed, number)
+
+    async def _commit_next(self) -> None:
+        """Its own coroutine, so that nothing holds the work, and all messages in it, until there is more."""
+        work = self._take()
+        if not work.is_empty():
+            began_s = time.perf_counter()
+            await self._commit_surely(work)
+            self._tell(self._timed, time.perf_counter() - began_s, work)
 
     async def _commit_surely(self, work: Work) -> None:
         delay_s = FIRST_DELAY_S

@@ -1,4 +1,5 @@
-"""Rules of the whole suite: never test an old build, in CI let no missing tool pass for a success, one JVM for all."""
+"""Rules of the whole suite: never test an old build, in CI let no missing tool pass for a success, one JVM for all;
+else say at the end which tools were missing."""
 
 import os
 from collections.abc import Generator
@@ -10,6 +11,8 @@ from hypothesis import settings
 
 import rabbitlike
 from rabbitlike import _build
+from tests.support import left_out
+from tests.support.left_out import NEEDS
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -19,9 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent
 IS_CI = os.environ.get("CI", "").lower() in ("1", "true")
 IS_PURE = os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0")
 
-#: A test that cannot run without some tool or build skips with a reason that begins so.
-NEEDS = "needs "
-
 #: The machine may be busy: no example fails for having taken long.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -30,6 +30,8 @@ settings.load_profile("patient")
 def pytest_configure(config: pytest.Config) -> None:
     if fault := _wrong_build():
         raise pytest.UsageError(fault)
+    if not config.pluginmanager.has_plugin(left_out.__name__):  # interop/conftest.py asks for it, too
+        config.pluginmanager.register(left_out, left_out.__name__)
 
 
 def _wrong_build() -> str | None:

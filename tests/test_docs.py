@@ -70,7 +70,7 @@ def prose(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
-    with running() as process:
+    with running("--webhook-allow", "127.0.0.1") as process:
         yield process
 
 
@@ -110,6 +110,17 @@ def test_example_of_commands_runs(block: Block, empty_broker: BrokerProcess, tmp
         )
         said += f"$ {command}\n{ended.stdout}"
     assert said == block.text
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_first_example_says_what_to_install(page: str) -> None:
+    before, _, _ = (ROOT / page).read_text().partition("```python run\nimport pika\n")
+    assert "`pip install pika`" in before
+
+
+def test_examples_of_commands_call_python3() -> None:
+    """Debian has no `python`."""
+    assert [str(block) for block in blocks("console run", "sh") if re.search(r"(?<![\w./-])python ", block.text)] == []
 
 
 @pytest.mark.parametrize("block", blocks("python pytest"), ids=str)

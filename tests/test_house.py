@@ -3,10 +3,14 @@
 import ast
 import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+from setuptools import Distribution, Extension
+from setuptools.command.build_ext import build_ext
 
 from rabbitlike import _build
 
@@ -107,6 +111,27 @@ def test_no_compiler_means_the_pure_build_unless_one_insists(
         _build.extensions()
 
 
+def test_the_first_start_says_how_long_it_takes_and_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "setup.py").touch()
+    said = subprocess.run(["make", "-n", "run"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "two to three minutes" in said
+    assert [step in said for step in ("1 of 3", "2 of 3", "3 of 3")] == [True] * 3
+    assert "--quiet" not in said
+
+    build = _build.BuildHotPath(Distribution({"ext_modules": [Extension(name, []) for name in _build.HOT[:2]]}))
+    build.extensions = build.distribution.ext_modules
+    monkeypatch.setattr(_build.BuildHotPath, "_cythonize", lambda self: None)
+    monkeypatch.setattr(build_ext, "build_extension", lambda self, ext: None)
+    build.build_extensions()
+    assert capsys.readouterr().out.splitlines() == [
+        f"rabbitlike: compiled {number} of 2: {name}" for number, name in enumerate(_build.HOT[:2], 1)
+    ]
+
+
 def test_a_changed_source_makes_its_build_stale(tmp_path: Path) -> None:
     built = tmp_path / "module.so"
     name = _build.HOT[0]
@@ -116,6 +141,22 @@ def test_a_changed_source_makes_its_build_stale(tmp_path: Path) -> None:
     newest = max(file.stat().st_mtime for file in _build.made_of(name))
     os.utime(built, (newest - 1, newest - 1))
     assert _build.is_stale(name, built)
+
+
+@pytest.mark.skipif(not _build.built_modules(), reason="nothing is compiled here")
+def test_a_wheel_takes_what_is_compiled_already(tmp_path: Path) -> None:
+    build = _build.BuildHotPath(Distribution({"ext_modules": [Extension(name, []) for name in _build.HOT]}))
+    build.build_lib, build.build_temp = str(tmp_path / "lib"), str(tmp_path / "temp")
+    build.ensure_finalized()
+    build.run()
+    made = sorted(str(file.relative_to(tmp_path / "lib")) for file in (tmp_path / "lib").rglob("*.so"))
+    assert made == sorted(name.replace(".", "/") + _build.SUFFIX for name in _build.HOT)
+
+
+def test_make_builds_a_wheel() -> None:
+    done = subprocess.run(["make", "-n", "wheel"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "pip wheel" in done.stdout
 
 
 def test_a_build_is_made_of_all_that_is_cimported() -> None:

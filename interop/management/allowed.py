@@ -34,6 +34,7 @@ FIELDS: Final = (
     Allowed("definitions-vhost", "*.vhost", "a vhost's definitions can be taken in by another", "missing"),
     # Users and vhosts.
     Allowed("*whoami", "is_internal_user", NEWER, "more"),
+    Allowed("paging-users", "*", NEWER),
     Allowed("auth", "*", "describes OAuth, which there is none of, as RabbitMQ 4 does"),
     Allowed("*vhost*", "*protected_from_deletion", NEWER, "more"),
     Allowed("*vhost*", "*messages* *recv_oct* *send_oct*", "there from the start, not from the first sample", "more"),

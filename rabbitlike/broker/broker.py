@@ -14,8 +14,10 @@ from rabbitlike.broker.alarms import Alarms
 from rabbitlike.broker.attempts import Attempts
 from rabbitlike.broker.commits import Commits
 from rabbitlike.broker.counters import Churn, Counters, Sizes
+from rabbitlike.broker.credit import Credit
 from rabbitlike.broker.duplicates import Duplicates, seen_by
 from rabbitlike.broker.events import Events
+from rabbitlike.broker.failures import Failures
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.message import Message
@@ -149,6 +151,10 @@ class Broker:
         self.turn = Turn(clock)
         #: What is on its way to the store; None when nothing outlives the process.
         self.journal = journal
+        #: How much publishers may send before it is committed; None when nothing is.
+        self.credit = None if journal is None else Credit(journal)
+        if self.credit is not None:
+            self.turn.waits = self.credit.is_behind
         self.topology = Topology(None)
         self.commits = Commits()
         self.events = Events(self.turn, EVENTS_AT_ONCE, settings.event_log_interval_ms)
@@ -157,6 +163,7 @@ class Broker:
         self.waiting: dict[Waiter, None] = {}
         self.users = Users("", algorithm=ALGORITHMS[settings.password_hashing])
         self.attempts = Attempts(tracks_sources=settings.track_auth_attempt_source)
+        self.failures = Failures(clock)
         self.permissions = Permissions(self.turn.renew)
         self.usage = Usage()
         self.alarms = Alarms()
@@ -171,8 +178,6 @@ class Broker:
         self.letters_taken = 0
         #: Who hears of every death, at once and within the turn: they must only take note of it.
         self.mourners: list[Callable[[Queue, Message, Reason], None]] = []
-        #: Requesters of direct replies, by the name that replies are published to.
-        self.replies: dict[str, Requester] = {}
         self.vhosts: dict[str, Vhost] = {}
         self.parameters = Parameters()
         self.parameters.register(VhostLimits.COMPONENT, VhostLimits(self.vhosts))
@@ -269,6 +274,8 @@ class Broker:
         self.turn.begin()
         for written in self.journal.finish(number):
             written.written()
+        if self.credit is not None:
+            self.credit.committed()
         self.events.committed(number)
         for waiter in list(self.waiting):
             if waiter.committed(number):
@@ -278,10 +285,19 @@ class Broker:
     def commit_failed(self) -> None:
         """The store could not commit and will try again: no publish that waits may be confirmed, so all are refused."""
         self.turn.begin()
+        if self.journal is not None:
+            self.journal.is_failing = True
         for waiter in list(self.waiting):
             waiter.commit_failed()
         self.events.commit_failed()
         self.turn.finish()
+
+    def settle_marks(self) -> None:
+        """Nothing will be delivered any more: the next run need not guess what was."""
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.log is not None:
+                    queue.log.settle_mark()
 
     # Vhosts
 
@@ -483,10 +499,6 @@ class Broker:
             if client.name == name and client.is_open:
                 return client
         return None
-
-    def reply_consumer(self, name: str) -> Requester | None:
-        """Who waits for direct replies under this name, if anybody still does."""
-        return self.replies.get(name)
 
     def _on_alarm(self, source: str, raised: bool) -> None:
         self.turn.alarmed = bool(self.alarms.active)

@@ -2,8 +2,8 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.journal cimport Journal
-from rabbitlike.broker.message cimport Message
-from rabbitlike.broker.queues.record cimport pack
+from rabbitlike.broker.message cimport Message, cost_of
+from rabbitlike.broker.queues.record cimport pack, portions
 
 cdef int LOGGED, SETTLED
 
@@ -73,5 +73,3 @@ cdef class DelayLog:
 
 
 cpdef Py_ssize_t size_of(Message message) except -1
-@cython.locals(message=Message, portion=list, size=Py_ssize_t, portions=list)
-cdef list _portions(list messages)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.message import Message
-from rabbitlike.broker.queues.record import pack
+from rabbitlike.broker.message import Message, cost_of
+from rabbitlike.broker.queues.record import pack, portions
 from rabbitlike.broker.states import LOGGED, SETTLED
 from rabbitlike.storage.api import UNORDERED_LEVELS, Batch, Work
 
@@ -98,6 +98,15 @@ class Bucket:
         self.batches.pop(batch.batch_id, None)
         for small in self.small:
             small.pop(batch.batch_id, None)
+
+    def detach(self) -> None:
+        """Nothing of it refers to itself any more, so that reference counting frees it."""
+        for batch in self.batches.values():
+            batch.messages = None
+        self.batches.clear()
+        self.fresh.clear()
+        for small in self.small:
+            small.clear()
 
     def crowd(self) -> list["DelayBatch"]:
         """Small batches, so many that they had better be one; else none."""
@@ -207,6 +216,7 @@ class DelayLog:
         message.batch = None
         bucket.fresh.append(message)
         self._fresh[bucket] = None
+        self._journal.fresh_bytes += cost_of(message)
         if message.position >= self.next_position:
             self.next_position = message.position + RESERVED
             self._is_mark_due = True
@@ -257,6 +267,9 @@ class DelayLog:
         """The vhost is gone, and all that was written of it."""
         self._journal.remove_queue(self.queue_id)
         self._deleted = True
+        self._fresh.clear()
+        self._dirty.clear()
+        self._told = _nobody
 
     def _touch(self) -> None:
         if not self.is_touched:
@@ -271,7 +284,7 @@ class DelayLog:
         for bucket in self._fresh:
             fresh = [message for message in bucket.fresh if message.logged == LOGGED]
             bucket.fresh = []
-            for messages in _portions(fresh):
+            for messages in portions(fresh, BATCH_MESSAGES, BATCH_BYTES):
                 self._writing.append(self._write(bucket, messages, work))
         self._fresh.clear()
         for batch in self._dirty:
@@ -318,18 +331,5 @@ def size_of(message: Message) -> int:
     return len(message.body) + len(message.properties) + len(message.address)
 
 
-def _portions(messages: list[Message]) -> list[list[Message]]:
-    """In batches."""
-    portions: list[list[Message]] = []
-    portion: list[Message] = []
-    size = 0
-    for message in messages:
-        portion.append(message)
-        size += size_of(message)
-        if size >= BATCH_BYTES or len(portion) >= BATCH_MESSAGES:
-            portions.append(portion)
-            portion = []
-            size = 0
-    if portion:
-        portions.append(portion)
-    return portions
+def _nobody(written: list[DelayBatch]) -> None:
+    """Who hears of batches once the vhost is deleted."""

@@ -20,6 +20,7 @@ cdef class Ways:
     cdef dict _ways
     cdef readonly dict by_name
     cdef readonly list by_number
+    cdef readonly int64_t generation
 
     @cython.locals(way=Way)
     cpdef Way of(self, bytes address)

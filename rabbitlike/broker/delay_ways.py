@@ -49,11 +49,13 @@ class Way:
 class Ways:
     """All ways and sources of one vhost's delays. `renamed` hears when the names by number have changed."""
 
-    __slots__ = ("_renamed", "_ways", "by_name", "by_number")
+    __slots__ = ("_renamed", "_ways", "by_name", "by_number", "generation")
 
     def __init__(self, renamed: Callable[[], None]) -> None:
         self._renamed = renamed
         self._ways: dict[bytes, Way] = {}
+        #: The turn's, when a route was found last.
+        self.generation = -1
         self.by_name: dict[str, Source] = {}
         self.by_number: list[Source] = []
 
@@ -75,6 +77,16 @@ class Ways:
             self._ways[address] = way
         return way
 
+    def forget(self, generation: int) -> None:
+        """Topology has changed: every route must be found anew, and no deleted queue is held by an old one."""
+        self.generation = generation
+        self._ways.clear()
+
+    def detach(self) -> None:
+        """The vhost is deleted: nothing leads back to its delays."""
+        self._ways.clear()
+        self._renamed = _nobody
+
     def _source(self, name: str) -> Source:
         source = self.by_name.get(name)
         if source is None:
@@ -94,3 +106,7 @@ class Ways:
                 source = self.by_number[idle.number] = Source(name, idle.number)
                 return source
         return None
+
+
+def _nobody() -> None:
+    """Who hears of names once the vhost is deleted."""

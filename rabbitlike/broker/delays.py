@@ -18,7 +18,7 @@ from rabbitlike.broker.delay_log import FINENESS, NARROWEST, Bucket, DelayBatch,
 from rabbitlike.broker.delay_ways import Source, Ways
 from rabbitlike.broker.message import Message, make_message
 from rabbitlike.broker.queues.record import unpack
-from rabbitlike.broker.router import cacheable
+from rabbitlike.broker.router import cacheable, try_route
 from rabbitlike.broker.states import GONE, LOGGED, READY
 from rabbitlike.protocol.constants import EXPIRATION
 from rabbitlike.protocol.properties import EMPTY, Properties
@@ -171,6 +171,8 @@ class Delays:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for bucket in self.buckets.values():
+            bucket.detach()
         self.line.clear()
         self._near.clear()
         self._opening.clear()
@@ -183,6 +185,8 @@ class Delays:
             self._log.delete()
             self._vhost.broker.topology.remove_delays(self._vhost.name)
             self._log = None
+        self.ways.detach()
+        self._vhost = None  # type: ignore[assignment]  # so that reference counting frees both
 
     def _store(self, stored: DelayLog, source: int, message: Message, now_ms: int) -> None:
         bucket: Bucket | None
@@ -465,6 +469,8 @@ class Delays:
     def _route(self, message: Message, now_ms: int) -> None:
         vhost = self._vhost
         address, raw, body = message.address, message.properties, message.body
+        if self.ways.generation != self._turn.generation:
+            self.ways.forget(self._turn.generation)
         way = self.ways.of(address)
         self._end(message, way.source)
         exchange = vhost.exchanges.get(way.source.name)
@@ -474,7 +480,7 @@ class Delays:
         if way.generation != self._turn.generation:
             way.generation = self._turn.generation
             is_plain = cacheable(exchange, vhost.exchanges)
-            way.queues = vhost.route(exchange, (way.routing_key,), EMPTY) if is_plain else None
+            way.queues = try_route(exchange, (way.routing_key,), EMPTY, vhost.exchanges) if is_plain else None
         queues = way.queues
         expires_at_ms = 0
         if queues is None or raw[0] & EXPIRES or b"CC" in raw:
@@ -485,7 +491,7 @@ class Delays:
             raw = properties.raw
             if queues is None or len(keys) > 1:
                 seen = Message(address, raw, body, message.persistent, message.priority, now_ms)
-                queues = vhost.route(exchange, keys, properties, seen)
+                queues = try_route(exchange, keys, properties, vhost.exchanges, seen)
         exchange.counters.publish_out += len(queues)
         if not queues:
             self._drop()

@@ -46,7 +46,6 @@ cdef class Place:
 
 
 @cython.final
-@cython.freelist(1024)
 cdef class Unconfirmed:
     cdef int64_t number
     cdef Place place

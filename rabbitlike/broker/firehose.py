@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.message import Message, exchange_of, make_address, routing_key_of
 from rabbitlike.broker.queues.dead_letter import original_keys
+from rabbitlike.broker.router import try_route
 from rabbitlike.broker.views import node_name
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Array, Table
@@ -96,7 +97,7 @@ class Firehose:
         vhost = self._vhost
         exchange = vhost.exchanges[EXCHANGE]
         properties = Properties.build(headers=headers)
-        queues = vhost.route(exchange, (key,), properties)
+        queues = try_route(exchange, (key,), properties, vhost.exchanges)
         exchange.counters.publish_in += 1
         exchange.counters.publish_out += len(queues)
         address = make_address(EXCHANGE, key)

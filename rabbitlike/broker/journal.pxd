@@ -4,7 +4,10 @@ from libc.stdint cimport int64_t
 cdef class Journal:
     cdef readonly int64_t number
     cdef public int64_t committed
+    cdef public bint is_failing
     cdef readonly int64_t recorded
+    cdef public int64_t fresh_bytes
+    cdef public int64_t writing_bytes
     cdef int64_t _last_batch_id
     cdef int64_t _taken_batch_id
     cdef readonly int64_t written_batch_id

@@ -33,8 +33,11 @@ class Journal:
         "_work",
         "_writing",
         "committed",
+        "fresh_bytes",
+        "is_failing",
         "number",
         "recorded",
+        "writing_bytes",
         "written_batch_id",
     )
 
@@ -43,8 +46,13 @@ class Journal:
         self.number = 1
         #: The last commit that is done.
         self.committed = 0
+        #: Commits fail at present.
+        self.is_failing = False
         #: How many records were written or removed, ever: a handler sees by it whether its answer must wait.
         self.recorded = 0
+        #: Memory of the messages that the next commit will write, and of those in the commit under way.
+        self.fresh_bytes = 0
+        self.writing_bytes = 0
         self._last_batch_id = 0
         self._taken_batch_id = 0
         #: Batches up to this one are on disk, unless they are gone again.
@@ -60,6 +68,11 @@ class Journal:
     def start(self, last_batch_id: int) -> None:
         """Go on behind what was recovered."""
         self._last_batch_id = self.written_batch_id = last_batch_id
+
+    @property
+    def pending_bytes(self) -> int:
+        """Memory of all messages that are to be written and are not committed yet."""
+        return self.fresh_bytes + self.writing_bytes
 
     def next_batch_id(self) -> int:
         self._last_batch_id += 1
@@ -106,6 +119,8 @@ class Journal:
         self._writing = self._logs
         self._work = Work()
         self._logs = []
+        self.writing_bytes = self.fresh_bytes
+        self.fresh_bytes = 0
         self.number += 1
         for log in self._writing:
             log.take(work)
@@ -115,7 +130,9 @@ class Journal:
     def finish(self, number: int) -> list[Changed]:
         """Commit ``number`` is done; the logs that were in it."""
         self.committed = number
+        self.is_failing = False
         self.written_batch_id = self._taken_batch_id
+        self.writing_bytes = 0
         done = self._writing
         self._writing = []
         return done

@@ -94,5 +94,7 @@ class Loans(FirstDue):
             loan = self._loans.get(position)
             if loan is not None and loan.due_at_ms == due_at_ms:
                 self.settle(position, Settle.REQUEUE)
+            if self._turn.is_spent():
+                break
         if heap:
             self._watch(heap[0][0])

@@ -2,11 +2,10 @@ cimport cython
 from libc.stdint cimport int64_t
 
 cdef int READY, UNLOGGED
+cdef int64_t MESSAGE_COST
 
 
 @cython.final
-@cython.no_gc
-@cython.freelist(8192)
 cdef class Message:
     cdef public bytes address
     cdef public bytes properties
@@ -27,4 +26,5 @@ cdef class Message:
 cpdef Message make_message(
     bytes address, bytes properties, bytes body, bint persistent, int priority, int64_t published_at_ms
 )
+cpdef int64_t cost_of(Message message)
 cpdef bytes with_delivery_count(Message message)

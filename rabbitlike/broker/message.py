@@ -7,7 +7,7 @@ and state belong to this queue alone, which is why each queue has a Message of i
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.states import READY, UNLOGGED
+from rabbitlike.broker.states import MESSAGE_COST, READY, UNLOGGED
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
 
@@ -83,6 +83,11 @@ def make_message(
     message.batch = None
     message.index = 0
     return message
+
+
+def cost_of(message: Message) -> int:
+    """Bytes of memory that a message takes, roughly. The address is shared with its publisher's."""
+    return MESSAGE_COST + len(message.properties) + len(message.body)
 
 
 def make_address(exchange: str, routing_key: str) -> bytes:

@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 SEARCH_TIMES_S: Final = (0.01, 0.05)
 #: So often an expression may take too long before it is given up.
 MOST_LATE: Final = 3
+#: Characters of an expression: compiling so many takes some 30 ms, and grows with them.
+LONGEST: Final = 4096
 #: Different expressions that are kept compiled.
 KEPT: Final = 1024
 #: Says yes to everything, and by far the most common.
@@ -41,7 +43,9 @@ class Pattern:
     __slots__ = ("_compiled", "_late", "text")
 
     def __init__(self, text: str, *, ignores_case: bool = False) -> None:
-        """PatternError, if it is none."""
+        """PatternError, if it is none, or too long."""
+        if len(text) > LONGEST:
+            raise PatternError("regular expression is too large", LONGEST)  # parity: PCRE's words
         self.text = text
         self._late = 0
         self._compiled = None if text == ANYTHING else _compiled(text, ignores_case)

@@ -14,13 +14,16 @@ from rabbitlike.protocol.errors import access_refused, not_allowed
 
 Access = Literal["configure", "write", "read"]
 Resource = Literal["exchange", "queue"]
+#: Characters of an expression that an error repeats.
+SHOWN: Final = 255
 
 
 def _compile(expression: str) -> Pattern:
     try:
         return Pattern(expression or "^$")
     except PatternError as problem:
-        raise ValueError(f"invalid regular expression {expression!r}: {problem}") from None
+        shown = expression if len(expression) <= SHOWN else f"{expression[:SHOWN]}..."
+        raise ValueError(f"invalid regular expression {shown!r}: {problem}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,11 @@ class TopicPermission:
     read: str
 
 
+def _known_as(resource: Resource, name: str) -> str:
+    # parity: the name under which permissions know the default exchange
+    return "amq.default" if resource == "exchange" and name == "" else name
+
+
 EVERYTHING: Final = Permission(".*", ".*", ".*")
 
 
@@ -67,22 +75,31 @@ class Permissions:
 
     def check(self, user: str, vhost: str, access: Access, resource: Resource, name: str) -> None:
         """Raise 403 unless `user` has `access` to the exchange or queue `name`."""
-        if resource == "exchange" and name == "":
-            name = "amq.default"  # parity: the name under which permissions know the default exchange
-        permission = self._permissions.get((user, vhost))
-        if permission is None or not permission.allows(access, name):
+        if not self.allows(user, vhost, access, resource, name):
+            name = _known_as(resource, name)
             raise access_refused(f"{access} access to {resource} '{name}' in vhost '{vhost}' refused for user '{user}'")
+
+    def allows(self, user: str, vhost: str, access: Access, resource: Resource, name: str) -> bool:
+        """Whether `user` has `access` to the exchange or queue `name`."""
+        permission = self._permissions.get((user, vhost))
+        return permission is not None and permission.allows(access, _known_as(resource, name))
 
     def check_topic(
         self, user: str, vhost: str, access: Literal["write", "read"], exchange: str, routing_key: str
     ) -> None:
         """Raise 403 when a topic permission exists for this topic exchange and the routing key does not match it."""
-        entry = self._topics.get((user, vhost, exchange))
-        if entry is not None and not entry[1].allows(access, routing_key):
+        if not self.allows_topic(user, vhost, access, exchange, routing_key):
             raise access_refused(
                 f"{access} access to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
                 f"refused for user '{user}'"
             )
+
+    def allows_topic(
+        self, user: str, vhost: str, access: Literal["write", "read"], exchange: str, routing_key: str
+    ) -> bool:
+        """Whether the routing key matches the topic permission for this topic exchange, if there is one."""
+        entry = self._topics.get((user, vhost, exchange))
+        return entry is None or entry[1].allows(access, routing_key)
 
     def has_topic(self, user: str, vhost: str, exchange: str) -> bool:
         """Do routing keys matter to what this user may do at this exchange?"""

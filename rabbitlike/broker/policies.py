@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
+from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.patterns import Pattern, PatternError
 from rabbitlike.broker.policy_keys import (
     FOREIGN,
@@ -26,9 +27,9 @@ from rabbitlike.broker.policy_keys import (
 )
 from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded, read_settings
 from rabbitlike.broker.terms import Json, term
+from rabbitlike.broker.webhook_urls import masked_definition
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.clock import Timer
@@ -47,8 +48,9 @@ _APPLIES: Final[Mapping[str, frozenset[Target]]] = {
     "quorum_queues": frozenset(("quorum",)),
     "streams": frozenset(),
 }
-#: Queues that hear of a change in one turn: about a millisecond's work.
+#: Queues that hear of a change in one turn, about a millisecond's work; and how long that may take at most.
 SLICE: Final = 200
+SLICE_MS: Final = 5
 _KIND_NAMES: Final[Mapping[PolicyKind, str]] = {POLICY: "policy", OPERATOR_POLICY: "operator policy"}
 
 
@@ -70,8 +72,12 @@ class Policy:
         return target in self._targets and self._search.is_in(name)
 
     def view(self) -> dict[str, Json]:
-        """As the HTTP API and definitions show it."""
+        """As definitions show it: whole."""
         return {"vhost": self.vhost, "name": self.name, **self.value()}
+
+    def shown(self) -> dict[str, Json]:
+        """As the HTTP API shows it: without credentials."""
+        return {**self.view(), "definition": dict(masked_definition(self.definition))}
 
     def value(self) -> dict[str, Json]:
         """The part that was said, as a parameter shows it."""
@@ -166,8 +172,8 @@ class Policies:
         self._ranked: dict[PolicyKind, list[Policy]] = {POLICY: [], OPERATOR_POLICY: []}
         #: What queues without arguments obey, by type and policies: thousands are alike.
         self._settings: dict[tuple[QueueType, Policy | None, Policy | None], QueueSettings] = {}
-        #: Queues that have not heard of the last change yet, and when they will.
-        self._behind: list[Queue] = []
+        #: Exchanges and queues that have not heard of the last change yet, and when they will.
+        self._behind: list[Queue | Exchange] = []
         self._timer: Timer | None = None
 
     # Verbs
@@ -204,6 +210,7 @@ class Policies:
         self._behind.clear()
         for policy in self:
             self._vhost.broker.topology.remove_policy(policy)
+        self._vhost = None  # type: ignore[assignment]  # so that reference counting frees both
 
     def _rank(self, kind: PolicyKind) -> None:
         # Of equal priority the older name stays first: arbitrary, but the same after a restart or an import.
@@ -262,30 +269,40 @@ class Policies:
 
     def _apply(self) -> None:
         vhost = self._vhost
-        for exchange in vhost.exchanges.values():
-            if self.apply_to_exchange(exchange):
-                vhost.equip_exchange(exchange)
-                vhost.renew_routes()
         # Newest last, so that they are taken from the end in the order they were declared.
-        self._behind = list(reversed(vhost.queues.values()))
+        self._behind = [*reversed(vhost.queues.values()), *reversed(vhost.exchanges.values())]
         self.catch_up()
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are queues left that have not heard of the last change."""
+        """Whether there are exchanges or queues left that have not heard of the last change."""
         return bool(self._behind)
 
     def catch_up(self) -> None:
-        """Tell the next slice of queues; a turn that told ten thousand would keep all clients waiting."""
+        """Tell the next slice; a turn that told ten thousand would keep all clients waiting, and a slow expression may
+        take some milliseconds for each name."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for _ in range(min(SLICE, len(self._behind))):
-            queue = self._behind.pop()
-            if not queue.deleted:
-                self._apply_to_queue(queue)
+        broker = self._vhost.broker
+        began_ms = broker.clock.now_ms()
+        left = SLICE
+        while self._behind and left and broker.clock.now_ms() - began_ms <= SLICE_MS:
+            next_one = self._behind.pop()
+            if isinstance(next_one, Exchange):
+                self._tell_exchange(next_one)
+            else:
+                left -= 1
+                if not next_one.deleted:
+                    self._apply_to_queue(next_one)
         if self._behind:
-            self._timer = self._vhost.broker.turn.at(0, self.catch_up)
+            self._timer = broker.turn.at(0, self.catch_up)
+
+    def _tell_exchange(self, exchange: Exchange) -> None:
+        vhost = self._vhost
+        if vhost.exchanges.get(exchange.name) is exchange and self.apply_to_exchange(exchange):
+            vhost.equip_exchange(exchange)
+            vhost.renew_routes()
 
 
 def _first(ranked: list[Policy], target: Target, name: str) -> Policy | None:

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import urlsplit
 
 from rabbitlike.broker.queues import weights
 from rabbitlike.broker.queues.arguments import EXCHANGES_TOO
 from rabbitlike.broker.queues.settings import QueueSettings, levels_of, read_settings
 from rabbitlike.broker.schemas import text_of
 from rabbitlike.broker.terms import Json, pairs, term
+from rabbitlike.broker.webhook_urls import is_web_address
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
@@ -44,16 +44,6 @@ def _string(value: Json) -> bool:
 
 def _boolean(value: Json) -> bool:
     return isinstance(value, bool)
-
-
-def _web_address(value: Json) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        address = urlsplit(value)
-        return address.scheme in ("http", "https") and bool(address.hostname) and (address.port or 1) > 0
-    except ValueError:
-        return False
 
 
 def _factor(value: Json) -> bool:
@@ -119,7 +109,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "dead-letter-exchange": Key(_string, "is not a valid dead letter exchange name"),
     "dead-letter-routing-key": Key(_string, "is not a valid dead letter routing key"),
     "dead-letter-strategy": Key(_one_of("at-most-once", "at-least-once"), "is not a valid dead letter strategy"),
-    "dead-letter-webhook": Key(_web_address, "is not a valid webhook URL"),
+    "dead-letter-webhook": Key(is_web_address, "is not a valid webhook URL"),
     "delayed-retry-max": Key(
         _at_least(1), "is not a valid delayed retry maximum delay. Must be a positive integer", operator=True
     ),
@@ -132,7 +122,7 @@ KEYS: Final[Mapping[str, Key]] = {
         operator=True,
     ),
     "delivery-limit": Key(_is_int, "is not a valid delivery limit", operator=True),
-    "dlq-webhook": Key(_web_address, "is not a valid webhook URL"),
+    "dlq-webhook": Key(is_web_address, "is not a valid webhook URL"),
     "expires": Key(_at_least(1), "is not a valid queue expiry", operator=True),
     "federation-upstream": Key(_string, "is not a valid federation upstream"),
     "federation-upstream-pattern": Key(_string, "is not a valid federation upstream pattern"),

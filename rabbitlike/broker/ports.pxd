@@ -16,6 +16,7 @@ cdef class Subscriber:
     cpdef bint takes(self) except -1
     cpdef object deliver(self, Message message)
     cpdef object deliver_more(self, Message like)
+    cpdef object hold(self, int64_t number)
     cpdef object cancel(self)
 
 

@@ -20,6 +20,14 @@ class Owner(Protocol):
         ...
 
 
+class Publishing(Protocol):
+    """A connection that publishes and is made to wait."""
+
+    def resume_publishing(self) -> None:
+        """It may go on."""
+        ...
+
+
 class Subscriber:
     """Somebody who is given messages of a queue. The queue alone writes `parked` and `left`."""
 
@@ -50,6 +58,9 @@ class Subscriber:
 
     def deliver_more(self, like: Message) -> None:
         """It was given this message, and shares its queue with nobody: it may take those that are next and like it."""
+
+    def hold(self, number: int) -> None:
+        """What it was given just now must not leave the broker before commit ``number`` is done."""
 
     def cancel(self) -> None:
         """The queue is gone, or an operator wants it to go."""

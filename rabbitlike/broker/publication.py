@@ -124,7 +124,7 @@ class Publication:
                 accepted = False
         for queue in self.letters:
             message = make_message(self.address, self.properties, self.body, self.persistent, self.priority, now_ms)
-            bury(queue, message, Reason.REJECTED)
+            bury(queue, message, Reason.REJECTED, is_at_once=True)
         return accepted and not self.is_refused
 
 

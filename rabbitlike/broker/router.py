@@ -6,16 +6,21 @@ loops end. Pure: reads the exchanges, changes nothing (but the memory of those t
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, cast
 
-from rabbitlike.broker.exchanges.exchange import Exchange
+from rabbitlike.broker.exchanges.exchange import MOST_STEPS, Exchange, too_many_steps
+from rabbitlike.protocol.errors import AmqpError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from rabbitlike.broker.exchanges.exchange import Destination
     from rabbitlike.broker.message import Message
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.protocol.properties import Properties
+
+log = logging.getLogger(__name__)
 
 
 def route(
@@ -28,17 +33,34 @@ def route(
     """The queues a message goes to.
 
     `keys` is the routing key first, then those of CC and BCC. `message` is shown to the exchanges on the way that keep
-    their last messages; without it they keep nothing.
+    their last messages; without it they keep nothing. 406 when routing takes more than `MOST_STEPS`.
     """
     if not exchange.downstream and (message is None or not exchange.remembers):
         # Nearly always: queues alone behind it, so there is nothing to walk.
         if len(keys) == 1 or not exchange.every_key:
             found = dict.fromkeys(exchange.match(keys[0], properties))
         else:
-            found = dict.fromkeys(queue for key in keys for queue in exchange.match(key, properties))
-        if found or exchange.alternate is None:
-            return cast("list[Queue]", list(found))
+            found = dict.fromkeys(_match_all(exchange, keys, properties, exchange.steps + MOST_STEPS))
+        # One that is gone may be bound for a while yet: its bindings are removed in slices.
+        queues = [queue for queue in cast("dict[Queue, None]", found) if not queue.deleted]
+        if queues or exchange.alternate is None:
+            return queues
     return _walk(exchange, keys, properties, exchanges, message)
+
+
+def try_route(
+    exchange: Exchange,
+    keys: Sequence[str],
+    properties: Properties,
+    exchanges: Mapping[str, Exchange],
+    message: Message | None = None,
+) -> list[Queue]:
+    """The same for a message that no client waits for: it goes nowhere if routing takes too long."""
+    try:
+        return route(exchange, keys, properties, exchanges, message)
+    except AmqpError as error:
+        log.warning("a message cannot be routed: %s", error.text)
+        return []
 
 
 def _walk(
@@ -52,25 +74,52 @@ def _walk(
     # Grows while it is walked.
     worklist = [exchange]
     seen = {exchange}
+    steps_left = MOST_STEPS
     for current in worklist:
         if message is not None and current.remembers:
             current.remember(message, properties)
-        is_matched = False
-        for key in keys if current.every_key else keys[:1]:
-            for destination in current.match(key, properties):
-                is_matched = True
-                if not isinstance(destination, Exchange):
-                    queues[destination] = None
-                elif destination not in seen:
-                    seen.add(destination)
-                    worklist.append(destination)
+        matched = 0
+        known = len(queues) + len(worklist)
+        before = current.steps
+        for destination in _match_all(current, keys, properties, before + steps_left):
+            if not isinstance(destination, Exchange):
+                if destination.deleted:
+                    continue
+                queues[destination] = None
+            elif destination not in seen:
+                seen.add(destination)
+                worklist.append(destination)
+            matched += 1
+        # Destinations that other ways led to already count as well: there may be many more ways than exchanges.
+        steps_left -= current.steps - before + matched - (len(queues) + len(worklist) - known)
+        if steps_left < 0:
+            raise too_many_steps(exchange)
         # parity: an alternate stands in when the exchange's own bindings match nothing, wherever on the way that is.
-        if not is_matched and current.alternate is not None:
+        if not matched and current.alternate is not None:
             alternate = exchanges.get(current.alternate)
             if alternate is not None and alternate not in seen:
                 seen.add(alternate)
                 worklist.append(alternate)
     return list(queues)
+
+
+def _match_all(
+    exchange: Exchange, keys: Sequence[str], properties: Properties, last_step: int
+) -> Iterator[Destination]:
+    """The destinations for all keys, some of them several times. Each answer counts as its length, but for the first
+    and for those that come again, so that many keys cannot name thousands of queues thousands of times."""
+    if not exchange.every_key:
+        keys = keys[:1]
+    answers: dict[int, Collection[Destination]] = {}
+    for key in dict.fromkeys(keys) if len(keys) > 1 else keys:
+        found = exchange.match(key, properties)
+        if id(found) not in answers:
+            if answers:
+                exchange.steps += len(found)
+            if exchange.steps > last_step:
+                raise too_many_steps(exchange)
+            answers[id(found)] = found
+            yield from found
 
 
 def cacheable(exchange: Exchange, exchanges: Mapping[str, Exchange]) -> bool:

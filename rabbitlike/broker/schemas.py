@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 import orjson
 
+from rabbitlike.broker.schema_cost import Cost, cost_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,6 +30,9 @@ ACTIONS: Final[tuple[SchemaAction, ...]] = ("nack", "close", "dead-letter")
 #: Longer bodies are not looked at: they do not conform.
 LARGEST_BODY: Final = 1 << 20
 LARGEST_SCHEMA: Final = 1 << 18
+#: Of a regular expression in a schema: steps back for one text, and octets when compiled.
+BACKTRACK_LIMIT: Final = 1000
+PATTERN_SIZE: Final = 1 << 18
 #: Of what is wrong, so much is told.
 FAULT_LENGTH: Final = 150
 
@@ -47,8 +52,11 @@ class Schema:
             value = orjson.loads(body)
         except orjson.JSONDecodeError:
             return "it is not JSON"
+        validator, cost = _compiled(self.text)
+        if not cost.allows(value, len(body)):
+            return "it is too large or nested too deeply for its schema"
         try:
-            _compiled(self.text).validate(value)
+            validator.validate(value)
         except ValueError as error:
             return _said(error)[:FAULT_LENGTH]
         return None
@@ -86,11 +94,14 @@ def _said(error: ValueError) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(text: str) -> jsonschema_rs.Validator:
+def _compiled(text: str) -> tuple[jsonschema_rs.Validator, Cost]:
     # Most brokers never see a schema, and the import would delay every start.
     import jsonschema_rs
 
-    return jsonschema_rs.validator_for(json.loads(text), retriever=_refuse)
+    schema = json.loads(text)
+    cost = cost_of(schema)
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT, size_limit=PATTERN_SIZE)
+    return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=patterns), cost
 
 
 def _refuse(uri: str) -> NoReturn:

@@ -23,5 +23,5 @@ UNLOGGED = 0
 LOGGED = 1
 SETTLED = 2
 
-#: What a message costs in memory beside its body, roughly.
+#: Memory that a message takes beside its properties and body, roughly.
 MESSAGE_COST = 300

@@ -63,12 +63,13 @@ def publish(
     if not broker.settings.trust_client_x_death:
         properties = forget_client_deaths(properties)
     if exchange.kind == "topic" and broker.permissions.has_topic(user.name, vhost.name, exchange_name):
-        broker.permissions.check_topic(user.name, vhost.name, "write", exchange_name, routing_key)
+        for key in keys:
+            broker.permissions.check_topic(user.name, vhost.name, "write", exchange_name, key)
     check_user_id(properties, user)
     address = make_address(exchange_name, routing_key)
     now_ms = broker.turn.now_ms
     if exchange_name == "" and routing_key.startswith(REPLIES):
-        requester = broker.reply_consumer(routing_key)
+        requester = vhost.replies.get(routing_key)
         is_delivered = requester is not None and requester.deliver(address, properties.raw, body)
         _count_publish(exchange.counters, vhost.counters, 1 if is_delivered else 0)
         return Published(is_delivered, True, False)

@@ -7,11 +7,13 @@ change that could alter a route. Every binding stands in two indexes, by source 
 
 from __future__ import annotations
 
+from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker import router
 from rabbitlike.broker.bindings import Binding
+from rabbitlike.broker.budget import STEPS_PER_CALL
 from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.delays import Delays
 from rabbitlike.broker.duplicates import read_rules, remembering, seen_by
@@ -42,7 +44,7 @@ from rabbitlike.protocol.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from rabbitlike.broker.broker import Broker
+    from rabbitlike.broker.broker import Broker, Requester
     from rabbitlike.broker.exchanges.exchange import Destination
     from rabbitlike.broker.ports import Owner
 
@@ -85,6 +87,7 @@ class Vhost:
         "processing",
         "queues",
         "recv_oct",
+        "replies",
         "send_oct",
         "tags",
         "trail",
@@ -123,6 +126,8 @@ class Vhost:
             self.exchanges[exchange] = KINDS[kind](
                 exchange, name, durable=True, auto_delete=False, internal=internal, arguments=Table()
             )
+        #: Who waits for direct replies, by address: an address means nothing in another vhost.
+        self.replies: dict[str, Requester] = {}
         #: Bindings by where they lead.
         self._incoming: dict[Destination, dict[Binding, None]] = {}
         #: Exclusive queues by their owner.
@@ -379,7 +384,9 @@ class Vhost:
             self._disown(queue)
         self.renew_routes()
         if queue in self._incoming:
-            self._remove_exchanges(self._release(queue))
+            bindings = list(self._incoming.pop(queue))
+            bindings.reverse()
+            self.broker.turn.run(partial(self._release_some, bindings))
         self.waiting.take_over(queue.waiting)
         self.processing.take_over(queue.processing)
         # Last: its consumers are told, and may ask for this very queue again.
@@ -398,11 +405,19 @@ class Vhost:
             if exchange.duplicates is not None:
                 exchange.duplicates.forget()
             topology.remove_exchange(exchange)
+        # Whatever refers to the vhost lets go of it, so that reference counting frees it.
+        self.firehose = self.trail = None
 
-    def remove_owner(self, owner: Owner) -> None:
-        """Delete the exclusive queues of an owner that is gone."""
-        for queue in list(self._owned.get(owner, ())):
+    def remove_owner(self, owner: Owner) -> bool:
+        """Delete the exclusive queues of an owner that is gone; True: there are more than the turn has time for."""
+        owned = self._owned.get(owner, {})
+        while owned:
+            queue = next(iter(owned))
             self.delete_queue(queue)
+            owned.pop(queue, None)
+            if owned and self.broker.turn.is_spent(STEPS_PER_CALL):
+                return True
+        return False
 
     def _disown(self, queue: Queue) -> None:
         assert queue.owner is not None
@@ -464,10 +479,31 @@ class Vhost:
     def _forget(self, binding: Binding) -> None:
         """Take a binding that its source has dropped out of the index by destination, and out of the store."""
         self.broker.topology.remove_binding(self.name, self.exchanges[binding.source], binding)
-        incoming = self._incoming[binding.destination]
-        del incoming[binding]
-        if not incoming:
-            del self._incoming[binding.destination]
+        incoming = self._incoming.get(binding.destination)
+        if incoming is not None:
+            del incoming[binding]
+            if not incoming:
+                del self._incoming[binding.destination]
+
+    def _release_some(self, bindings: list[Binding]) -> bool:
+        """Remove bindings to a queue that is gone, the first of them last in the list; True: there are more than the
+        turn has time for. Nothing is routed to it meanwhile (`router.route`)."""
+        while bindings:
+            binding = bindings.pop()
+            source = self.exchanges.get(binding.source)
+            if source is not None and source.remove(binding) is not None:
+                if not self._is_bound_again(source, binding):
+                    self.broker.topology.remove_binding(self.name, source, binding)
+                if source.auto_delete and not source.is_used:
+                    self._remove_exchanges([source])
+            if self.broker.turn.is_spent():
+                return bool(bindings)
+        return False
+
+    def _is_bound_again(self, source: Exchange, binding: Binding) -> bool:
+        """Is a new queue of the same name bound in the same way? Then the record is of that one."""
+        queue = self.queues.get(binding.destination.name)
+        return queue is not None and source.has(Binding(binding.source, queue, binding.routing_key, binding.arguments))
 
     def _release(self, destination: Destination) -> list[Exchange]:
         """Remove all bindings that lead to a destination; gives the auto-delete exchanges that lost their last one."""

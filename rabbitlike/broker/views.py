@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rabbitlike.broker.bindings import properties_key_of
 from rabbitlike.broker.policies import effective_definition
+from rabbitlike.broker.webhook_urls import masked_definition
 from rabbitlike.protocol.constants import TIMESTAMP
 from rabbitlike.protocol.properties import Properties
 
@@ -278,7 +279,7 @@ def queue(queue: Queue) -> View:
         "state": "paused" if queue.is_paused else "running",
         "policy": None if policy is None else text(policy.name),
         "operator_policy": None if operator_policy is None else text(operator_policy.name),
-        "effective_policy_definition": dict(effective_definition(queue)),
+        "effective_policy_definition": dict(masked_definition(effective_definition(queue))),
         "consumers": len(queue.consumers.all),
         "consumer_utilisation": utilisation,
         "consumer_capacity": utilisation,
@@ -287,7 +288,6 @@ def queue(queue: Queue) -> View:
         "messages": ready_count + unacked_count + waiting_count + queue.letter_count,
         "messages_ready": ready_count,
         "messages_unacknowledged": unacked_count,
-        "messages_delayed": waiting_count,
         "messages_ram": ready_count + unacked_count - ready.paged_count,
         "messages_ready_ram": ready_count - ready.paged_count,
         "messages_unacknowledged_ram": unacked_count,
@@ -304,6 +304,9 @@ def queue(queue: Queue) -> View:
         "garbage_collection": GARBAGE,
         "recoverable_slaves": None,
     }
+    if waiting_count:
+        # Only then: RabbitMQ's management UI marks whatever has this field with a badge.
+        view["messages_delayed"] = waiting_count
     if queue.settings.queue_type == "quorum":
         # parity: one replica, and every message persistent.
         view |= {"leader": view["node"], "members": [view["node"]], "online": [view["node"]]}

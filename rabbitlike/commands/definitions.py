@@ -1,8 +1,10 @@
 """`definitions`: everything that is declared, as one JSON file, out of a broker and into one."""
 
 import json
+import os
+import stat
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
@@ -47,10 +49,20 @@ def export(
         call.output.write(text)
         return
     try:
-        Path(file).write_text(text)
+        with open(file, "w", encoding="utf-8", opener=_private) as written:
+            written.write(text)
     except OSError as error:
         raise Fault(f"cannot write {file}: {error.strerror}") from None
     call.output.done(f"{file}: {_summary(definitions)}", file=file, **_counts(definitions))
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file for its owner alone, whatever the umask: it has hashes of passwords. Devices keep their mode."""
+    handle = os.open(path, flags, 0o600)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        with suppress(PermissionError):  # another user's
+            os.fchmod(handle, 0o600)
+    return handle
 
 
 @broker_command(group, "import")

@@ -43,8 +43,9 @@ def create_api(context: Context) -> FastAPI:
     def check(scope: Scope) -> object:
         return login(scope, context)
 
-    api.add_middleware(Front, routers=ROUTERS, login=check)
-    if origins := context.settings.management_cors_origins:
+    origins = context.settings.management_cors_origins
+    api.add_middleware(Front, routers=ROUTERS, login=check, origins=frozenset(origins))
+    if origins:
         api.add_middleware(
             CORSMiddleware,
             allow_origins=origins,

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Request
 from fastapi.security.http import HTTPBase
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 
 from rabbitlike.broker.attempts import HTTP
 from rabbitlike.management.context import Context, Here
 from rabbitlike.management.errors import ApiError, not_authorised, not_found
+from rabbitlike.management.front import DOCUMENTS
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -93,15 +94,30 @@ class Caller:
         return partial(self.context.broker.permissions.check_topic, self.user.name, vhost.name)
 
 
-def _credentials(headers: Headers) -> tuple[str, str] | None:
-    scheme, _, encoded = headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "basic":
-        return None
+def _credentials(scope: Scope) -> tuple[str, str] | None:
+    """Name and password, from the header; where files are downloaded and uploaded also from the query."""
+    encoded = _in_query(scope)
+    if encoded is None:
+        scheme, _, encoded = Headers(scope=scope).get("authorization", "").partition(" ")
+        if scheme.lower() != "basic":
+            return None
     try:
         name, colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError, ValueError):
         return None
     return (name, password) if colon else None
+
+
+def _in_query(scope: Scope) -> str | None:
+    """The login in `?auth=`, in base64, of requests for definitions; None: there is none.
+
+    parity: links and forms of a page cannot have a header. It is believed before the header; other paths take none.
+    """
+    path: str = scope["path"]
+    if not any(path == document or path.startswith(f"{document}/") for document in DOCUMENTS):
+        return None
+    given = QueryParams(scope["query_string"]).get("auth")
+    return None if given is None else given.replace(" ", "+")  # a + that was not escaped
 
 
 def _refused(reason: str) -> ApiError:
@@ -114,7 +130,7 @@ def login(scope: Scope, context: Context) -> Caller:
     if "caller" in known:
         found: Caller = known["caller"]
         return found
-    given = _credentials(Headers(scope=scope))
+    given = _credentials(scope)
     if given is None:
         raise _refused("Login failed")
     caller = known["caller"] = login_as(scope, context, *given)
@@ -125,9 +141,16 @@ def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller
     """The same for a name and password that came in another way."""
     # The address of the socket's other end; headers that claim another are not believed.
     host = scope["client"][0] if scope.get("client") else ""
-    failures = context.failures
+    failures = context.broker.failures
     if wait_ms := failures.wait_ms(host, name):
         retry = str(-(-wait_ms // 1000))
+        if failures.may_log(host, name, "limited"):
+            log.warning(
+                "HTTP access denied: user %r from %s: too many failed logins, no password is checked for %s s",
+                name[:MAX_SAID],
+                host or "an unknown address",
+                retry,
+            )
         raise ApiError(
             429, "too_many_requests", f"Too many failed logins; try again in {retry} s", {"Retry-After": retry}
         )
@@ -135,7 +158,9 @@ def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller
     if user is None:
         failures.add(host, name)
         context.broker.attempts.count(HTTP, host, name, succeeded=False)
-        log.warning("HTTP access denied: user %r from %s: login failed", name[:MAX_SAID], host or "an unknown address")
+        if failures.may_log(host, name):
+            where = host or "an unknown address"
+            log.warning("HTTP access denied: user %r from %s: login failed", name[:MAX_SAID], where)
         raise _refused("Login failed")
     if user.name in context.settings.loopback_users and not is_loopback(host):
         failures.add(host, name)

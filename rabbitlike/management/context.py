@@ -10,7 +10,6 @@ from fastapi import Depends, Request
 from rabbitlike.broker.views import node_name
 from rabbitlike.management.lag import LoopLag
 from rabbitlike.management.log_lines import LogLines
-from rabbitlike.management.logins import Failures
 from rabbitlike.management.node import Node
 from rabbitlike.management.rates import Rates
 from rabbitlike.management.webhooks import Webhooks
@@ -36,7 +35,6 @@ class Context:
     prometheus_port: int | None = None
     #: Looks for events in files, blocking; None where there are no files.
     search_event_files: Callable[[Question], list[dict[str, object]]] | None = None
-    failures: Failures = field(init=False)
     rates: Rates = field(init=False)
     node_stats: Node = field(init=False)
     lag: LoopLag = field(init=False)
@@ -45,11 +43,10 @@ class Context:
 
     def __post_init__(self) -> None:
         clock = self.broker.clock
-        self.failures = Failures(clock)
         self.node_stats = Node(self.broker, self.settings)
         self.rates = Rates(self.broker, clock, self.settings.collect_statistics_interval_ms, self.node_stats.measure)
         self.lag = LoopLag(clock)
-        self.webhooks = Webhooks(self.broker, self.settings.webhook_secret)
+        self.webhooks = Webhooks(self.broker, self.settings.webhook_secret, self.settings.webhook_allow)
 
     @property
     def node(self) -> str:

@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: methods, sizes, bodies; and the headers every answer carries.
+"""What every request passes before a route sees it: origin, method, size, body; and the headers every answer carries.
 
 Routes are given the path as it came, GET for HEAD, and a body that is whole, not too large, and JSON whatever its
 Content-Type claims. Who has not logged in may not make the broker read or parse more than a few octets.
@@ -7,14 +7,16 @@ Content-Type claims. Who has not logged in may not make the broker read or parse
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
+from rabbitlike.management.documents import has_more_values
 from rabbitlike.management.errors import ApiError, answer, bad_request, not_found
+from rabbitlike.management.origins import check_origin
 
 if TYPE_CHECKING:
     from fastapi.routing import APIRouter
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: parity: RabbitMQ's.
 MAX_BODY: Final = 20 * 1024 * 1024
+#: Fields and items of a body, all together: each takes some microseconds to parse and to check.
+MAX_VALUES: Final = 12_000
 #: What a stranger may send: enough for a login.
 MAX_STRANGER_BODY: Final = 4096
 #: A body that has not arrived by then does not come.
@@ -51,8 +55,10 @@ Login = Callable[["Scope"], object]
 class Front:
     """The outermost layer of the API."""
 
-    def __init__(self, app: ASGIApp, routers: Iterable[APIRouter], login: Login) -> None:
+    def __init__(self, app: ASGIApp, routers: Iterable[APIRouter], login: Login, origins: Collection[str] = ()) -> None:
+        """`origins`: other origins whose web pages may change something."""
         self._app = app
+        self._origins = origins
         self._routers = tuple(routers)
         self._login = login
 
@@ -68,6 +74,7 @@ class Front:
             scope["method"] = "GET"
         app = self._app
         try:
+            check_origin(scope, self._origins)
             if method == "OPTIONS":
                 app = self._options(scope["path"])
             elif _has_body(scope):
@@ -108,7 +115,11 @@ class Front:
             return bytes(body)
         # parity: bodies are JSON whatever their type says; curl's default says they are forms.
         MutableHeaders(scope=scope)["content-type"] = JSON
-        return bytes(body) if scope["path"].startswith(DOCUMENTS) else _checked(bytes(body))
+        if scope["path"].startswith(DOCUMENTS):
+            return bytes(body)
+        if await has_more_values(bytes(body), MAX_VALUES):
+            raise bad_request(f"the body holds more than {MAX_VALUES} values")
+        return _checked(bytes(body))
 
 
 def _has_body(scope: Scope) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from rabbitlike.broker.webhook_urls import masked
 from rabbitlike.management.bodies import Body
 from rabbitlike.management.errors import bad_request
 from rabbitlike.protocol.tables import Table
@@ -149,7 +150,7 @@ def config_of(queue: Queue) -> dict[str, object]:
         "dlq_config": {
             "enabled": has_exchange or settings.dead_letter_auto,
             "topic": settings.dead_letter_routing_key if has_exchange else own,
-            "alert_webhook": settings.dead_letter_webhook,
+            "alert_webhook": None if settings.dead_letter_webhook is None else masked(settings.dead_letter_webhook),
         },
         "limits": {
             "max_message_size": largest if settings.max_message_size is None else settings.max_message_size,

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 # The first answer that is streamed would import it, for 30 ms of the broker's loop.
@@ -16,7 +17,7 @@ from fastapi import FastAPI
 
 from rabbitlike.management.api import create_api
 from rabbitlike.management.context import Context
-from rabbitlike.management.intake import MAX_CONNECTIONS, Intake
+from rabbitlike.management.intake import MAX_CONNECTIONS, Incomplete, Intake
 from rabbitlike.management.routes.metrics import create_metrics_api
 from rabbitlike.management.routing import make_all
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 #: Requests under way at the end have this long; streams that never end by themselves are cut then.
 GRACE_S: Final = 1
 POLL_S: Final = 0.005
+#: How long a connection is kept for the next request. parity; uvicorn's 5 s are what many pollers wait.
+KEEP_ALIVE_S: Final = 60
 
 
 class _Server(uvicorn.Server):
@@ -42,6 +45,7 @@ class ManagementServer:
         self._context = context
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
         self._routes: Sequence[BaseRoute] = ()
+        self._incomplete = Incomplete()
         context.start()
 
     async def start(self, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
@@ -60,7 +64,7 @@ class ManagementServer:
     async def _serve(self, api: FastAPI, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
             api,
-            http=Intake,
+            http=partial(Intake, self._incomplete),  # type: ignore[arg-type]  # called like a class, and no more
             # Whoever connects is who connects, whatever the headers say.
             proxy_headers=False,
             limit_concurrency=MAX_CONNECTIONS,
@@ -69,6 +73,7 @@ class ManagementServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
         config.load()

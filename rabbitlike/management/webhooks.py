@@ -12,17 +12,18 @@ import hmac
 import json
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from rabbitlike import __version__
 from rabbitlike.broker.message import exchange_of, routing_key_of
 from rabbitlike.broker.queues.burial import retries_of
 from rabbitlike.broker.views import text
+from rabbitlike.broker.webhook_urls import masked
+from rabbitlike.management.webhook_targets import AllowedTargets, RefusedTargetError
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
@@ -125,13 +126,15 @@ class Target:
         self._failures = 0
         self._task: asyncio.Task[None] | None = None
         self._is_dropping = False
+        #: It was logged that the address is not allowed.
+        self._is_refused = False
 
     def offer(self, alert: Alert) -> None:
         if len(self._queued) >= MOST_QUEUED:
             self.dropped += 1
             if not self._is_dropping:
                 self._is_dropping = True
-                log.warning("webhook %s: %d alerts wait already, others are dropped", shown(self.url), MOST_QUEUED)
+                log.warning("webhook %s: %d alerts wait already, others are dropped", masked(self.url), MOST_QUEUED)
             return
         self._queued.append(alert)
         if self._task is None:
@@ -148,7 +151,7 @@ class Target:
 
     def view(self) -> dict[str, object]:
         return {
-            "url": shown(self.url),
+            "url": masked(self.url),
             "state": self.state,
             "queued": len(self._queued),
             "sent": self.sent,
@@ -181,7 +184,7 @@ class Target:
             self.sent += 1
             self.last_sent_at_ms = self._clock.now_ms()
             if self._failures >= BREAK_AFTER:
-                log.info("webhook %s answers again", shown(self.url))
+                log.info("webhook %s answers again", masked(self.url))
             self._failures = 0
             self._is_dropping = False
             return
@@ -199,6 +202,11 @@ class Target:
             self.last_status = await self._post(self.url, alert)
         except TimeoutError:
             return f"no answer within {TIMEOUT_S:g} s"
+        except RefusedTargetError as error:
+            if not self._is_refused:
+                self._is_refused = True
+                log.warning("webhook %s is refused: %s", masked(self.url), error)
+            return f"refused: {error}"
         except _faults() as error:
             return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         # A redirect is not followed: it could lead anywhere.
@@ -211,7 +219,7 @@ class Target:
             self.state = "broken"
             pause_ms = max(pause_ms, BREAK_MS)
             if self._failures == BREAK_AFTER:
-                log.warning("webhook %s is broken: %s", shown(self.url), self.last_error)
+                log.warning("webhook %s is broken: %s", masked(self.url), self.last_error)
         self.next_attempt_at_ms = self._clock.now_ms() + pause_ms
         over = asyncio.Event()
         timer = self._clock.call_later(pause_ms, over.set)
@@ -225,8 +233,11 @@ class Target:
 class Webhooks:
     """All addresses that policies name as `dead-letter-webhook`."""
 
-    def __init__(self, broker: Broker, secret: str | None, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, broker: Broker, secret: str | None, allow: Iterable[str] = (), timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._broker = broker
+        self._allowed = AllowedTargets(allow)
         self._secret = None if secret is None else secret.encode()
         self._timeout_s = timeout_s
         self._targets: dict[str, Target] = {}
@@ -291,15 +302,11 @@ class Webhooks:
         async with self._opening:
             if self._client is None:
                 context = await asyncio.to_thread(_load)
-                import httpx
+                from rabbitlike.management.outbound import CheckedNetwork, make_client
 
-                self._client = httpx.AsyncClient(
-                    verify=context,
-                    trust_env=False,
-                    timeout=self._timeout_s,
-                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_TARGETS),
-                    headers={"User-Agent": f"rabbitlike/{__version__}"},
-                )
+                agent = f"rabbitlike/{__version__}"
+                network = CheckedNetwork(self._allowed)
+                self._client = make_client(network, context, self._timeout_s, MOST_TARGETS, agent)
             return self._client
 
 
@@ -308,24 +315,18 @@ def _load() -> ssl.SSLContext:
     authorities: both take longer than the loop may stand still."""
     import httpx
 
+    import rabbitlike.management.outbound  # noqa: F401
+
     return httpx.create_ssl_context(trust_env=False)
 
 
 def _faults() -> tuple[type[Exception], ...]:
     """What sending may raise. Asked for when something was raised, and so after the library was loaded."""
-    import httpx
+    from rabbitlike.management.outbound import FAULTS
 
-    return httpx.HTTPError, httpx.InvalidURL, OSError, ValueError
+    return FAULTS
 
 
 def sign(secret: bytes, body: bytes) -> str:
     """What the header says of a body."""
     return "sha256=" + hmac.new(secret, body, "sha256").hexdigest()
-
-
-def shown(url: str) -> str:
-    """An address without the password that may stand in it."""
-    parts = urlsplit(url)
-    if "@" not in parts.netloc:
-        return url
-    return urlunsplit(parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]))

@@ -1,4 +1,5 @@
-"""Staying awake: after each read the loop looks for the next one for a while before it sleeps.
+"""Staying awake: after each read, and after each confirm that a client waited for, the loop looks for the next read
+for a while before it sleeps.
 
 A processor that has gone to sleep takes longer to wake up than the broker takes for a message, and whoever asks and
 waits for the answer would wait for that each time. What it costs is bounded by the number of reads: nothing while no
@@ -32,7 +33,7 @@ class BusyPoll:
         self.is_awake = False
 
     def prolong(self) -> None:
-        """Something was read."""
+        """Something was read, or a client has its confirm."""
         self._until = self._clock() + self._seconds
         if not self.is_awake:
             self.is_awake = True

@@ -59,6 +59,11 @@ class Heartbeat:
                 timer.cancel()
         self._sender = self._receiver = None
 
+    def end(self) -> None:
+        """Stop for good: nothing leads back to the owner."""
+        self.stop()
+        self._send = self._drop = _nothing
+
     def pause(self) -> None:
         """Nobody reads the socket now, so silence says nothing about the peer."""
         self._is_deaf = True
@@ -92,3 +97,6 @@ class Heartbeat:
             self._drop()
         else:
             self._receiver = self._clock.call_later(self._interval_ms, self._check_received)
+
+
+def _nothing() -> None: ...

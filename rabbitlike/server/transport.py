@@ -8,28 +8,30 @@ fills the buffer again and again waits until the others have had their turn.
 import asyncio
 import ipaddress
 import logging
-import socket
 import ssl
+from collections import deque
 from functools import lru_cache
 from typing import Final, cast
 
 from rabbitlike.broker.broker import Broker
 from rabbitlike.clock import Clock, Timer
 from rabbitlike.protocol.constants import FRAME_OVERHEAD
+from rabbitlike.protocol.frames import BodyFrames
 from rabbitlike.server.busy_poll import BusyPoll
 from rabbitlike.server.heartbeat import Heartbeat
+from rabbitlike.server.liveness import LOOK_MS, keep_asking, look
 from rabbitlike.server.tls import agreed, certificate_name
 from rabbitlike.session.connection import Connection
 from rabbitlike.session.wire import Peer
 
 #: Octets taken from a socket at once, at least.
 READ_SIZE: Final = 256 * 1024
+#: Octets taken at once while publishers have used up what the broker has for them.
+SMALL_READ_SIZE: Final = 16 * 1024
 #: A socket with ever more to read has the loop for this long: libuv would read it 32 times before it looks at another.
 TURN_MS: Final = 2
-#: How often one looks after a client that is not read, for whoever does not read does not see it go either.
-LOOK_MS: Final = 30_000
-#: What Linux says of a socket whose other end is closed: close, close-wait, last-ack, closing.
-GONE: Final = (7, 8, 9, 11)
+#: Octets of a large body that the loop is given at once, between which it serves the other sockets.
+WRITE_SIZE: Final = 512 * 1024
 #: How long a client may take to read our last words and close its end, after we have closed ours.
 LINGER_MS: Final = 3000
 #: How long it may take to close the connection once it was told close-ok.
@@ -86,12 +88,16 @@ class Transport(asyncio.BufferedProtocol):
         "_deadline",
         "_heartbeat",
         "_is_closing",
+        "_is_ended",
         "_is_held",
+        "_is_stuck",
         "_is_waiting",
         "_kept",
         "_look_timer",
+        "_outgoing",
         "_shared",
         "_transport",
+        "_was_silent",
     )
 
     def __init__(self, shared: Transports) -> None:
@@ -99,8 +105,13 @@ class Transport(asyncio.BufferedProtocol):
         self._kept = 0  # octets of the connection's that stand at the front of the buffer
         self._is_closing = False  # all is said: nothing more is written, and what comes is not looked at
         self._busy_since_ms = 0  # since when each read has filled the buffer; 0: the last one did not
+        self._is_ended = False  # the client has said its last word, and is still to hear ours
+        #: Large bodies that the loop has not been given in full, and what was written behind them.
+        self._outgoing: deque[bytes | BodyFrames] = deque()
         self._is_held = False  # the session does not want it read
         self._is_waiting = False  # it is not read before the others have had their turn
+        self._is_stuck = False  # the client does not read what is written
+        self._was_silent = False  # the client did not answer the kernel, at the last look
         self._look_timer: Timer | None = None
         self._deadline: Timer | None = None
 
@@ -120,6 +131,11 @@ class Transport(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         leftover = self._connection.leftover
         kept = self._kept = len(leftover)
+        credit = self._shared.broker.credit
+        if credit is not None and credit.is_exhausted:
+            # Many connections may be read before each is stopped: let none of them bring much.
+            self._shared.data[:kept] = leftover
+            return self._shared.view[kept : kept + SMALL_READ_SIZE]
         if not kept:
             return self._shared.view
         self._shared.data[:kept] = leftover
@@ -152,14 +168,43 @@ class Transport(asyncio.BufferedProtocol):
         if not self._is_held and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def eof_received(self) -> None:
-        """The client has said its last word; the loop closes the socket."""
+    def eof_received(self) -> bool:
+        """The client has said its last word; the loop closes the socket, unless there is more to write."""
+        self._is_ended = bool(self._outgoing)
+        return self._is_ended
 
     def pause_writing(self) -> None:
+        self._is_stuck = True
+        self._watch()
         self._connection.pause_delivery()
 
     def resume_writing(self) -> None:
-        self._connection.resume_delivery()
+        self._is_stuck = False
+        if self._outgoing:
+            self._write_on()
+        else:
+            self._connection.resume_delivery()
+
+    def _write_on(self) -> None:
+        """Give the loop the next piece of what waits behind a large body, as long as the client reads."""
+        outgoing = self._outgoing
+        if self._is_stuck or not outgoing:
+            return
+        first = outgoing[0]
+        data = first if isinstance(first, bytes) else first.take(WRITE_SIZE)
+        if data:
+            self._heartbeat.written += len(data)
+            self._transport.write(data)
+        if not data or data is first:
+            outgoing.popleft()
+        if outgoing:
+            self._shared.clock.call_later(0, self._write_on)
+        elif self._is_closing:
+            self._end_output()
+        elif self._is_ended:
+            self._transport.close()
+        elif not self._is_stuck:
+            self._connection.resume_delivery()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self not in self._shared.open:
@@ -167,7 +212,9 @@ class Transport(asyncio.BufferedProtocol):
         for timer in (self._deadline, self._look_timer):
             if timer is not None:
                 timer.cancel()
-        self._heartbeat.stop()
+        self._deadline = self._look_timer = None
+        self._outgoing.clear()
+        self._heartbeat.end()
         if error is not None:
             log.debug("%s: %s", self._connection.name, error)
         self._connection.lost()
@@ -176,9 +223,21 @@ class Transport(asyncio.BufferedProtocol):
     # The session's side
 
     def write(self, data: bytes) -> None:
-        if not self._is_closing:
-            self._heartbeat.written += len(data)
-            self._transport.write(data)
+        if self._is_closing:
+            return
+        if self._outgoing:
+            self._outgoing.append(data)
+            return
+        self._heartbeat.written += len(data)
+        self._transport.write(data)
+
+    def write_frames(self, frames: BodyFrames) -> None:
+        if self._is_closing:
+            return
+        self._outgoing.append(frames)
+        if len(self._outgoing) == 1:
+            self._connection.pause_delivery()
+            self._shared.clock.call_later(0, self._write_on)
 
     def close(self) -> None:
         """Send what is written, then end our side and wait a little for the client to end its own.
@@ -188,6 +247,10 @@ class Transport(asyncio.BufferedProtocol):
         if self._is_closing:
             return
         self._end_within(LINGER_MS)
+        if not self._outgoing:
+            self._end_output()
+
+    def _end_output(self) -> None:
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -219,9 +282,7 @@ class Transport(asyncio.BufferedProtocol):
             if not self._is_waiting:
                 self._transport.pause_reading()
             self._heartbeat.pause()
-            if self._look_timer is None:
-                _keep_asking(self._transport.get_extra_info("socket"))
-                self._look_timer = self._shared.clock.call_later(LOOK_MS, self._look)
+            self._watch()
 
     def resume_reading(self) -> None:
         self._is_held = False
@@ -246,14 +307,26 @@ class Transport(asyncio.BufferedProtocol):
             log.warning("%s: no connection.open within the handshake timeout", self._connection.name)
             self.abort()
 
-    def _look(self) -> None:
-        """What a blocked client holds would be held for ever if it were gone: half a message, a transaction."""
-        self._look_timer = None
-        if self._is_held and _is_gone(self._transport.get_extra_info("socket")):
-            log.warning("%s: the client has gone while it was not read", self._connection.name)
-            self.abort()
-        elif self._is_held:
+    def _watch(self) -> None:
+        """Look now and then whether the client is there still, which nothing that it sends can tell."""
+        if self._look_timer is None:
+            self._was_silent = False
+            keep_asking(self._transport.get_extra_info("socket"))
             self._look_timer = self._shared.clock.call_later(LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        """What a client holds that disappeared would be held for ever: half a message, a transaction, deliveries."""
+        self._look_timer = None
+        if not self._is_held and not self._is_stuck:
+            return
+        signs = look(self._transport.get_extra_info("socket"))
+        # Silent twice in a row: the kernel may have asked just now, and the answer may be on its way.
+        if (signs.is_closed and self._is_held) or (signs.is_silent and self._was_silent):
+            log.warning("%s: the client disappeared while it was not read or did not read", self._connection.name)
+            self.abort()
+            return
+        self._was_silent = signs.is_silent
+        self._look_timer = self._shared.clock.call_later(LOOK_MS, self._look)
 
     def _drop_silent(self) -> None:
         # parity: no connection.close; whoever is silent does not read it either
@@ -276,25 +349,6 @@ def peer_of(transport: asyncio.Transport) -> Peer:
         is_loopback=_is_loopback(host),
         **({} if secured is None else agreed(secured)),
     )
-
-
-def _keep_asking(sock: socket.socket) -> None:
-    """Have the system ask the other end now and then whether it is there: it may have had no way to say good-bye."""
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, LOOK_MS // 1000)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, LOOK_MS // 1000)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    except (AttributeError, OSError):  # not on Linux, not TCP
-        pass
-
-
-def _is_gone(sock: socket.socket) -> bool:
-    """Whether the other end of a TCP connection is closed, as far as can be told without reading."""
-    try:
-        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in GONE
-    except (AttributeError, OSError):  # not on Linux, not TCP
-        return False
 
 
 #: What stands for the address of a client of a unix socket.

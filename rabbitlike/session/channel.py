@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
+from rabbitlike.broker.budget import STRIDE
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.held import Settled, decide
-from rabbitlike.broker.message import Message
+from rabbitlike.broker.message import Message, cost_of
 from rabbitlike.broker.pairs import make_pair
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.queues.queue import Queue
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.session.connection import Connection
 
+#: Deliveries that are settled, or go back, in one step.
+TOGETHER = 512
+#: For a limit on what a channel holds: less than nothing.
+TAKES_NONE = -1
+
 
 def in_line(deliveries: list[Delivery]) -> list[Delivery]:
     """As they stand in their queues. parity: they go back together, and where there is no room for all the first must
@@ -49,6 +55,7 @@ class Channel(Publisher):
 
     __slots__ = (
         "_lapsed",
+        "_leaving",
         "consumers",
         "deadlines",
         "deliveries",
@@ -64,6 +71,8 @@ class Channel(Publisher):
         self.name = f"{connection.name} ({number})"
         self.unacked = Unacked()
         self.consumers: dict[str, Consumer] = {}
+        #: Consumers of a closed channel that are with their queues yet.
+        self._leaving: list[Consumer] = []
         #: What it counts together with each queue that it takes from.
         self.deliveries: dict[Queue, Counters] = {}
         #: What basic.qos set for consumers to come.
@@ -101,33 +110,51 @@ class Channel(Publisher):
             self.counters.active_at_ms = self.turn.now_ms
             self.totals.ack += 1
             self._count_acks(delivery, 1)
-            self._release(delivery, 1)
+            self._release(delivery, 1, cost_of(delivery.message))
             delivery.queue.ack(delivery.message, delivery.delivered_at_ms)
+        elif multiple:
+            self._settle_up_to(delivery_tag, Settle.ACK)
         else:
-            self._settle(self._take(delivery_tag, multiple), Settle.ACK)
+            self._settle(self._take(delivery_tag), Settle.ACK)
 
     def on_nack(self, delivery_tag: int, multiple: bool, requeue: bool) -> None:
-        self._settle(self._take(delivery_tag, multiple), Settle.RETURN if requeue else Settle.REJECT)
+        if multiple:
+            self._settle_up_to(delivery_tag, Settle.RETURN if requeue else Settle.REJECT)
+        else:
+            self._settle(self._take(delivery_tag), Settle.RETURN if requeue else Settle.REJECT)
 
     def on_reject(self, delivery_tag: int, requeue: bool) -> None:
-        self._settle(self._take(delivery_tag, False), Settle.REQUEUE if requeue else Settle.REJECT)
+        self._settle(self._take(delivery_tag), Settle.REQUEUE if requeue else Settle.REJECT)
 
-    def _take(self, delivery_tag: int, multiple: bool) -> list[Delivery]:
-        if not multiple:
-            delivery = self.unacked.take(delivery_tag)
-            if delivery is not None:
-                return [delivery]
-            self._check_lapsed(delivery_tag)
-            return []
-        if delivery_tag == 0:
-            return self.unacked.take_all()
-        taken = self.unacked.take_up_to(delivery_tag)
-        if taken is None:
-            self._check_lapsed(delivery_tag)
-            taken = self.unacked.take_before(delivery_tag)
-        if self._lapsed is not None:
-            self._lapsed.forget_up_to(delivery_tag)
-        return taken
+    def _take(self, delivery_tag: int) -> list[Delivery]:
+        delivery = self.unacked.take(delivery_tag)
+        if delivery is not None:
+            return [delivery]
+        self._check_lapsed(delivery_tag)
+        return []
+
+    def _settle_up_to(self, delivery_tag: int, settle: Settle) -> None:
+        """All up to this tag; 0 stands for the last."""
+        if delivery_tag != 0:
+            if not self.unacked.has(delivery_tag):
+                self._check_lapsed(delivery_tag)
+            if self._lapsed is not None:
+                self._lapsed.forget_up_to(delivery_tag)
+        else:
+            delivery_tag = self.unacked.last_tag
+        if self._settle_some(delivery_tag, settle):
+            self.connection.wait_for(partial(self._settle_some, delivery_tag, settle))
+
+    def _settle_some(self, delivery_tag: int, settle: Settle) -> bool:
+        """As many up to this tag as the turn has time for; True: there are more."""
+        while self.unacked.count:
+            deliveries = self.unacked.take_oldest(delivery_tag, TOGETHER)
+            if not deliveries:
+                break
+            self._settle(deliveries, settle)
+            if len(deliveries) >= STRIDE and self.turn.is_spent(len(deliveries)):
+                return self.unacked.count > 0
+        return False
 
     def _check_lapsed(self, delivery_tag: int) -> None:
         """A tag that is not outstanding is an error, unless the delivery was taken from the client."""
@@ -145,17 +172,17 @@ class Channel(Publisher):
             self._ack_all(deliveries)
         elif settle is Settle.REQUEUE:
             for delivery in in_line(deliveries):
-                self._release(delivery, 1)
+                self._release(delivery, 1, cost_of(delivery.message))
                 self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message)
         elif settle is Settle.RETURN:
             for delivery in in_line(deliveries):
-                self._release(delivery, 1)
+                self._release(delivery, 1, cost_of(delivery.message))
                 self._note_nack(delivery)
                 delivery.queue.requeue(delivery.message, RETURNED)
         else:
             for delivery in deliveries:
-                self._release(delivery, 1)
+                self._release(delivery, 1, cost_of(delivery.message))
                 self._note_nack(delivery)
                 delivery.queue.reject(delivery.message)
 
@@ -165,21 +192,24 @@ class Channel(Publisher):
             return
         first = deliveries[0]
         messages: list[Message] = []
+        memory_bytes = 0
         for delivery in deliveries:
             if (
                 delivery.delivered_at_ms != first.delivered_at_ms
                 or delivery.queue is not first.queue
                 or delivery.consumer is not first.consumer
             ):
-                self._ack_run(first, messages)
+                self._ack_run(first, messages, memory_bytes)
                 first = delivery
                 messages = []
+                memory_bytes = 0
             messages.append(delivery.message)
-        self._ack_run(first, messages)
+            memory_bytes += cost_of(delivery.message)
+        self._ack_run(first, messages, memory_bytes)
 
-    def _ack_run(self, first: Delivery, messages: list[Message]) -> None:
+    def _ack_run(self, first: Delivery, messages: list[Message], memory_bytes: int) -> None:
         self._count_acks(first, len(messages))
-        self._release(first, len(messages))
+        self._release(first, len(messages), memory_bytes)
         ack_run(first.queue, messages, first.delivered_at_ms)
 
     def _count_acks(self, delivery: Delivery, count: int) -> None:
@@ -191,8 +221,10 @@ class Channel(Publisher):
         if delivery.queue.trail is not None:
             delivery.queue.trail.nacked(delivery.message, delivery.delivered_at_ms, delivery.consumer)
 
-    def _release(self, delivery: Delivery, count: int) -> None:
-        """Give the consumer its credit back, for so many."""
+    def _release(self, delivery: Delivery, count: int, memory_bytes: int) -> None:
+        """Give the consumer its credit back, for so many, and the connection what they took of its memory."""
+        if self.outlet.settled(memory_bytes):
+            self.connection.wake_consumers()
         consumer = delivery.consumer
         if consumer is not None:
             was_full = 0 < self.unacked.limit <= self.unacked.held
@@ -237,19 +269,21 @@ class Channel(Publisher):
         self.transaction = Transaction()
         self.deadlines.look_again()
 
-    def requeue_all(self) -> None:
-        """The channel ends: everything unacked goes back to its queue, and what was to be settled with it."""
-        settled = [] if self.transaction is None else [delivery for delivery, _ in self.transaction.settles]
-        self.transaction = None
-        self._requeue(self.unacked.take_all() + settled)
-
-    def recover(self) -> None:
-        """Everything unacked goes back to its queue. parity: but for what a transaction is to settle."""
-        self._requeue(self.unacked.take_all())
+    def recover(self, last_tag: int) -> bool:
+        """Everything unacked up to this tag goes back to its queue; True: there is more than the turn has time for.
+        parity: but for what a transaction is to settle."""
+        while self.unacked.count:
+            deliveries = self.unacked.take_oldest(last_tag, TOGETHER)
+            if not deliveries:
+                break
+            self._requeue(deliveries)
+            if self.turn.is_spent(len(deliveries)):
+                return self.unacked.count > 0
+        return False
 
     def _requeue(self, deliveries: list[Delivery]) -> None:
         for delivery in in_line(deliveries):
-            self._release(delivery, 1)
+            self._release(delivery, 1, cost_of(delivery.message))
             delivery.queue.requeue(delivery.message)
 
     # What is held too long, or settled by somebody else
@@ -276,7 +310,7 @@ class Channel(Publisher):
             self._lapsed = Lapsed()
         self.unacked.take(delivery.tag)
         self._lapsed.add(delivery.tag)
-        self._release(delivery, 1)
+        self._release(delivery, 1, cost_of(delivery.message))
 
     def settle_held(self, queue: Queue, position: int, how: Settle) -> Settled | None:
         """Settle a delivery in the client's stead; None: it is not here."""
@@ -340,7 +374,7 @@ class Channel(Publisher):
         return [consumer.view() for consumer in self.consumers.values()]
 
     def close(self) -> None:
-        """Take the channel out of the broker: its consumers leave, what it holds goes back."""
+        """The channel ends. `release` takes it out of the broker: its consumers leave, what it holds goes back."""
         if self.is_open:
             # It was open until now: one the broker has closed comes here again when its connection goes.
             connection = self.connection
@@ -348,15 +382,26 @@ class Channel(Publisher):
             connection.broker.usage.channel_closed(connection.user.name)
             connection.broker.churn.channels_closed += 1
         self.drop_content()
-        self.timeout.stop()
-        self.deadlines.stop()
-        consumers = list(self.consumers.values())
+        self.timeout.end()
+        self.deadlines.end()
+        self.unacked.limit = TAKES_NONE
+        self._leaving += self.consumers.values()
         self.consumers = {}
-        # The last first: none becomes the active one of its queue just to leave it.
-        for consumer in reversed(consumers):
-            consumer.queue.remove_consumer(consumer)
         if self.reply_consumer is not None:
-            self.connection.broker.replies.pop(self.reply_consumer.name, None)
+            self.vhost.replies.pop(self.reply_consumer.name, None)
             self.reply_consumer = None
-        self.requeue_all()
         self.confirms = None
+
+    def release(self) -> bool:
+        """Give back what a closed channel has, as much as the turn has time for; True: there is more."""
+        # The last first: none becomes the active one of its queue just to leave it.
+        while self._leaving:
+            consumer = self._leaving.pop()
+            consumer.queue.remove_consumer(consumer)
+            if self.turn.is_spent():
+                return True
+        transaction = self.transaction
+        if transaction is not None and transaction.settles:
+            self.unacked.put_back([delivery for delivery, _ in transaction.settles])
+        self.transaction = None
+        return self.recover(self.unacked.last_tag)

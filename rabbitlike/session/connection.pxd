@@ -30,7 +30,7 @@ cdef class Connection(Flow):
     cdef object _close_timer
     cdef set _used_numbers
 
-    @cython.locals(size=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, fresh_bytes=int64_t)
     cpdef object receive(self, bytearray data, Py_ssize_t end)
     @cython.locals(start=Py_ssize_t)
     cdef object _handle(self, bytearray data, Py_ssize_t end)
@@ -46,4 +46,4 @@ cdef class Connection(Flow):
     cdef object _note_method(self, bytes payload)
     cpdef object open_channel(self, int number)
     cpdef object drop_channel(self, int number)
-    cpdef object release(self)
+    cpdef object release(self, object then=*)

@@ -7,6 +7,9 @@ lost hears nothing more. Whatever the end, `release` gives back what the client 
 """
 
 import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pamqp import commands
@@ -136,10 +139,12 @@ class Connection(Flow):
         size = end - len(self.leftover)
         self.recv_oct += size
         self.recv_cnt += 1
+        self.read_bytes = size
         if self.vhost is not None:
             self.vhost.recv_oct += size
+        fresh_bytes = self.fresh_bytes()
         self._handle(data, end)
-        self.turn.finish()
+        self.end_turn(fresh_bytes)
 
     def _handle(self, data: bytearray, end: int) -> None:
         self.at = 0
@@ -192,6 +197,7 @@ class Connection(Flow):
         if self.journal is not None and self.journal.recorded != recorded:
             # Something durable was declared or deleted: the client hears so when it is.
             self.hold_answers()
+        self.wait_for_begun()
         self.stall_if_unread()
         self.stall_if_long()
 
@@ -341,6 +347,7 @@ class Connection(Flow):
             )
         )
         channel.close()
+        self.run(channel.release)
 
     def close(self, error: AmqpError) -> None:
         """Tell the client that it is over, and wait a while for it to say that it knows."""
@@ -380,6 +387,7 @@ class Connection(Flow):
         self.turn.later(self.hang_up)
 
     def _give_up(self) -> None:
+        self._close_timer = None
         if self.state is not CLOSED:
             self.state = CLOSED
             self._is_deaf = True
@@ -389,29 +397,47 @@ class Connection(Flow):
         """The socket is gone."""
         self.turn.begin()
         self.state = CLOSED
+        self.is_lost = True
         self._is_deaf = True
+        self.outlet.open = False
         self.release()
         self.turn.finish()
+        self.detach()
 
-    def release(self) -> None:
-        """Give back all that this client holds: messages, consumers, exclusive queues."""
+    def release(self, then: Callable[[], None] | None = None) -> None:
+        """Give back all that this client holds: messages, consumers, exclusive queues. Then answer."""
         if self._close_timer is not None and self.state in (CLOSING, CLOSED):
             self._close_timer.cancel()
+            self._close_timer = None
         if self._is_released:
+            if then is not None:
+                then()
             return
         self._is_released = True
-        for channel in self.open_channels():
+        self.throttle.stop()
+        channels = deque(self.open_channels())
+        for channel in channels:
             channel.close()
         self.channels.clear()
         self.forget_current()
+        self.run(partial(self._release_some, channels), then)
         if self.vhost is not None and self.user is not None:
             self.broker.usage.disconnected(self.user.name, self.vhost.name)
-            self.vhost.remove_owner(self)
         self.broker.connections.discard(self)
         if self.vhost is not None:
             self.broker.churn.connections_closed += 1
         if self._hold_until == 0:
             self.broker.waiting.pop(self, None)
+
+    def _release_some(self, channels: deque[Channel]) -> bool:
+        """As much as the turn has time for; True: there is more."""
+        while channels:
+            if channels[0].release():
+                return True
+            channels.popleft()
+            if self.turn.is_spent():
+                return True
+        return self.vhost is not None and self.vhost.remove_owner(self)
 
     # Views
 

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.counters cimport Counters
-from rabbitlike.broker.message cimport Message, with_delivery_count
+from rabbitlike.broker.message cimport Message, cost_of, with_delivery_count
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.queues.runs cimport find_run, take_run
@@ -46,4 +46,5 @@ cdef class Consumer(Subscriber):
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cdef object _watch(self, Delivery delivery)
+    cpdef object hold(self, int64_t number)
     cpdef object cancel(self)

@@ -1,13 +1,13 @@
 """A consumer: a queue's subscriber that turns messages into basic.deliver on its channel's connection.
 
 It takes messages while the connection's way out is open, its channel holds fewer than that may hold in all and, when
-it must ack, it holds fewer than its prefetch.
+it must ack, it holds fewer than its prefetch and the connection less than its limit.
 """
 
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters
-from rabbitlike.broker.message import Message, with_delivery_count
+from rabbitlike.broker.message import Message, cost_of, with_delivery_count
 from rabbitlike.broker.ports import ClientName, Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.queues.runs import find_run, take_run
@@ -100,7 +100,9 @@ class Consumer(Subscriber):
     def takes(self) -> bool:
         if not self._outlet.open:
             return False
-        if self.prefetch_count != 0 and not self.no_ack and self.held >= self.prefetch_count:
+        if not self.no_ack and (
+            self._outlet.is_full or (self.prefetch_count != 0 and self.held >= self.prefetch_count)
+        ):
             return False
         # parity: who need not ack waits for the others of its channel, too.
         return self._unacked.limit == 0 or self._unacked.held < self._unacked.limit
@@ -138,12 +140,14 @@ class Consumer(Subscriber):
             unacked.held += 1
             delivery = make_delivery(unacked.last_tag, message, self.queue, self, self._turn.now_ms)
             unacked.add(delivery)
+            self._outlet.delivered(cost_of(message))
             if self._is_timed:
                 self._watch(delivery)
 
     def deliver_more(self, like: Message) -> None:
         if (
             not self._outlet.open
+            or (self._outlet.is_full and not self.no_ack)
             or self._like is None
             or like.address is not self._last_address
             or like.properties is not self._last_properties
@@ -199,6 +203,7 @@ class Consumer(Subscriber):
                 deliveries.append(make_delivery(tag, message, self.queue, self, self._turn.now_ms))
                 tag += 1
             unacked.add_run(deliveries)
+            outlet.delivered(count * cost_of(run[0]) + body_bytes - count * len(bodies[0]))
             if self._is_timed:
                 for delivery in deliveries:
                     self._watch(delivery)
@@ -250,6 +255,9 @@ class Consumer(Subscriber):
         if self._timeout is not None and self.held:
             # What is out already is measured by the new time, too: the look tells whose time is up.
             self._timeout.watch(0)
+
+    def hold(self, number: int) -> None:
+        self.channel.connection.hold_deliveries(number)
 
     def cancel(self) -> None:
         self.channel.drop_consumer(self)

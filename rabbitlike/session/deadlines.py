@@ -13,6 +13,8 @@ from rabbitlike.session.unacked import Delivery, Unacked
 
 #: With many outstanding, a look may be late by a millisecond for so many of them: looking must not become the work.
 LOOKED_AT_PER_MS: Final = 100
+#: Deliveries that are looked at in one step.
+TOGETHER: Final = 512
 #: Tags that are remembered one by one.
 MOST_LAPSED: Final = 10_000
 
@@ -20,12 +22,22 @@ MOST_LAPSED: Final = 10_000
 class Deadlines(FirstDue):
     """The timer of one channel."""
 
-    __slots__ = ("_on_late", "_unacked")
+    __slots__ = ("_is_looking", "_looked_to", "_on_late", "_soonest_ms", "_timed", "_unacked")
 
     def __init__(self, unacked: Unacked, turn: Turn, on_late: Callable[[list[Delivery]], None]) -> None:
         super().__init__(turn)
         self._unacked = unacked
         self._on_late = on_late
+        #: A look that takes several turns: the tag it has come to, how many deadlines it saw, and the next of them.
+        self._is_looking = False
+        self._looked_to = 0
+        self._timed = 0
+        self._soonest_ms = 0
+
+    def end(self) -> None:
+        """The channel is closed: nothing leads back to it."""
+        self.stop()
+        self._on_late = _ignore
 
     def watch(self, delivery: Delivery, timeout_ms: int) -> None:
         """It is to be settled within ``timeout_ms`` from now."""
@@ -37,14 +49,29 @@ class Deadlines(FirstDue):
         self._watch(self._turn.now_ms)
 
     def on_due(self) -> None:
+        if not self._is_looking:
+            self._looked_to = self._timed = self._soonest_ms = 0
+            self._turn.run(self._look_on)
+
+    def _look_on(self) -> bool:
+        """Look at what is outstanding, as far as the turn has time; True: there is more."""
+        self._is_looking = False
         now_ms = self._turn.now_ms
-        timed = [delivery for delivery in self._unacked.deliveries() if delivery.due_at_ms]
-        late = [delivery for delivery in timed if delivery.due_at_ms <= now_ms]
-        if late:
-            self._on_late(late)
-        if len(late) < len(timed):
-            soonest_ms = min(delivery.due_at_ms for delivery in timed if delivery.due_at_ms > now_ms)
-            self._watch(max(soonest_ms, now_ms + len(timed) // LOOKED_AT_PER_MS))
+        while deliveries := self._unacked.after(self._looked_to, TOGETHER):
+            self._looked_to = deliveries[-1].tag
+            timed = [delivery for delivery in deliveries if delivery.due_at_ms]
+            self._timed += len(timed)
+            due = [delivery.due_at_ms for delivery in timed if delivery.due_at_ms > now_ms]
+            if due:
+                self._soonest_ms = min(self._soonest_ms or due[0], *due)
+            if len(due) < len(timed):
+                self._on_late([delivery for delivery in timed if delivery.due_at_ms <= now_ms])
+            if len(deliveries) == TOGETHER and self._turn.is_spent(TOGETHER):
+                self._is_looking = True
+                return True
+        if self._soonest_ms:
+            self._watch(max(self._soonest_ms, now_ms + self._timed // LOOKED_AT_PER_MS))
+        return False
 
 
 class Lapsed:
@@ -81,3 +108,6 @@ class Lapsed:
     def forget_up_to(self, tag: int) -> None:
         """The client has spoken for all of them."""
         self._tags = {lapsed for lapsed in self._tags if lapsed > tag}
+
+
+def _ignore(late: list[Delivery]) -> None: ...

@@ -5,7 +5,9 @@ something durable not before that is committed. A socket that takes no more stop
 a client that asks on and on only when too much waits for it. What the octets say is in `connection`.
 """
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pamqp import base
@@ -17,11 +19,14 @@ from rabbitlike.protocol.frames import FrameReader
 from rabbitlike.session.channel import Channel
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.publisher import Publisher
-from rabbitlike.session.wire import Wire
+from rabbitlike.session.throttle import FLOW, Throttle
+from rabbitlike.session.wire import CLOSED_WIRE, Wire
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.vhost import Vhost
+
+log = logging.getLogger(__name__)
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 #: Deliveries to one client stop at this many octets until they have been handed to its socket. More than one read
@@ -29,8 +34,8 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 FLUSH_SIZE = 512 * 1024
 #: A client that asks on and on but reads no answers is not read either, once this much waits for it.
 UNREAD_ANSWERS = 4 * 1024 * 1024
-#: What came in one read is handled for this long, then others have their turn.
-LONG_MS = 20
+#: Steps of long work that a method counts for.
+STEPS_PER_METHOD = 8
 
 
 class Flow(FrameReader):
@@ -38,17 +43,22 @@ class Flow(FrameReader):
 
     __slots__ = (
         "_answering",
+        "_deliver_after",
         "_hold_until",
         "_holds",
         "_is_hanging_up",
         "_is_left_to_client",
         "_is_paused",
         "_unread",
+        "_works",
         "broker",
+        "is_lost",
         "journal",
         "outlet",
+        "read_bytes",
         "send_cnt",
         "send_oct",
+        "throttle",
         "turn",
         "vhost",
         "wire",
@@ -59,8 +69,9 @@ class Flow(FrameReader):
         self.broker = broker
         self.turn: Turn = broker.turn
         self.journal: Journal | None = broker.journal
-        self.wire = wire
-        self.outlet = Outlet(self, self.turn, min(FLUSH_SIZE, broker.settings.out_buffer_limit))
+        self.wire: Wire = wire
+        settings = broker.settings
+        self.outlet = Outlet(self, self.turn, min(FLUSH_SIZE, settings.out_buffer_limit), settings.unacked_limit)
         #: Where the client is, once it has said so.
         self.vhost: Vhost | None = None
         # Octets and writes
@@ -70,14 +81,23 @@ class Flow(FrameReader):
         self._answering: list[Publisher] = []
         #: Answers stay here until this commit is done; 0: they go at once.
         self._hold_until = 0
+        #: So do deliveries that the disk does not know of yet; not when commits fail.
+        self._deliver_after = 0
         self._is_hanging_up = False
         #: spec: who hears close-ok closes the socket.
         self._is_left_to_client = False
         #: The socket does not take more; and how much it was given nevertheless.
         self._is_paused = False
         self._unread = 0
+        #: The socket is gone.
+        self.is_lost = False
+        #: Long work that the client waits for.
+        self._works = 0
         #: Why the client is not read.
         self._holds: set[str] = set()
+        #: Octets of the last read.
+        self.read_bytes = 0
+        self.throttle = Throttle(self, self.turn, self.journal, broker.credit)
 
     def open_channels(self) -> Iterator[Channel]:
         for channel in list(self.channels.values()):
@@ -114,7 +134,9 @@ class Flow(FrameReader):
             self._answering = []
             for channel in answering:
                 channel.write_answers()
-        if outlet.size:
+        if outlet.held is not None:
+            self._write_held()
+        elif outlet.size:
             data = outlet.take()
             self._write(data)
             if self._is_paused:
@@ -122,7 +144,7 @@ class Flow(FrameReader):
                 if self._unread > UNREAD_ANSWERS:
                     self.hold("unread")
         if not self._is_paused:
-            if self.is_stalled and "long" not in self._holds:
+            if self.is_stalled and not self._works:
                 self.turn.later(self._go_on)
             if not outlet.open:
                 self._reopen()
@@ -133,6 +155,24 @@ class Flow(FrameReader):
         if self.vhost is not None:
             self.vhost.send_oct += len(data)
         self.wire.write(data)
+
+    def _write_held(self) -> None:
+        """Large bodies, and what stands before and behind them. The socket takes them piece by piece."""
+        for part in self.outlet.take_held():
+            if isinstance(part, bytes):
+                self._write(part)
+                size = len(part)
+            else:
+                size = part.size
+                self.send_oct += size
+                self.send_cnt += 1
+                if self.vhost is not None:
+                    self.vhost.send_oct += size
+                self.wire.write_frames(part)
+            if self._is_paused:
+                self._unread += size
+        if self._unread > UNREAD_ANSWERS:
+            self.hold("unread")
 
     def hang_up(self) -> None:
         """Close the socket, or let the client do it, once the last answer is out."""
@@ -155,28 +195,53 @@ class Flow(FrameReader):
             self.journal.ask()
             self.await_commit()
 
+    def hold_deliveries(self, number: int) -> None:
+        """What was delivered just now, and what follows it, goes out when commit ``number`` is done."""
+        if self.journal is not None and not self.journal.is_failing:
+            self._deliver_after = max(self._deliver_after, number)
+            self.await_commit()
+
     def await_commit(self) -> None:
         self.broker.waiting[self] = None
 
     def _is_holding(self) -> bool:
-        return self.journal is not None and self._hold_until > self.journal.committed
+        return self.journal is not None and (
+            self._hold_until > self.journal.committed or self._deliver_after > self.journal.committed
+        )
 
     def committed(self, number: int) -> bool:
         """Commit ``number`` is done. Is there nothing left here that waits for one?"""
         is_done = True
         for channel in self.open_channels():
             is_done = channel.committed(number) and is_done
-        if 0 < self._hold_until <= number:
+        if 0 < self._hold_until <= number or 0 < self._deliver_after <= number:
+            self._release(number)
+        return is_done and self._hold_until == 0 and self._deliver_after == 0
+
+    def _release(self, number: int) -> None:
+        """What waited for this commit may go out, unless something else waits for a later one."""
+        if self._hold_until <= number:
             self._hold_until = 0
+        if self._deliver_after <= number:
+            self._deliver_after = 0
+        if not self._is_holding():
             # Held back, it stayed marked: nobody but us flushes it now.
             self.turn.mark(self)
-        if self._is_hanging_up and not self._is_holding():
-            self.turn.later(self.hang_up)
-        return is_done and self._hold_until == 0
+            if self._is_hanging_up:
+                self.turn.later(self.hang_up)
 
     def commit_failed(self) -> None:
         for channel in self.open_channels():
             channel.commit_failed()
+        if self._deliver_after:
+            self._deliver_after = 0
+            self._release(0)
+
+    def detach(self) -> None:
+        """The socket is gone: nothing here refers to itself any more, so that reference counting frees it."""
+        self.wire = CLOSED_WIRE
+        self.outlet.detach()
+        self.throttle.detach()
 
     # A client that does not read
 
@@ -188,51 +253,116 @@ class Flow(FrameReader):
     def resume_delivery(self) -> None:
         self.turn.begin()
         self._is_paused = False
+        fresh_bytes = self.fresh_bytes()
         self._go_on()
         self._reopen()
-        self.turn.finish()
+        self.end_turn(fresh_bytes)
 
     def _reopen(self) -> None:
         self.outlet.open = True
+        self.wake_consumers()
+
+    def wake_consumers(self) -> None:
+        """Messages may be delivered to this client again."""
         for channel in self.open_channels():
             channel.wake_consumers()
 
     @property
     def send_pend(self) -> int:
         """Octets that wait to be sent; roughly, once the socket does not take more."""
-        return self.outlet.size + (self._unread if self._is_paused else 0)
+        return self.outlet.waiting_bytes() + (self._unread if self._is_paused else 0)
 
     def stall_if_unread(self) -> None:
         """A few octets can ask for megabytes: no more of them before these are on their way."""
-        if self.outlet.size > UNREAD_ANSWERS:
+        if self.outlet.size > UNREAD_ANSWERS or self.outlet.held is not None:
             self.is_stalled = True
             self.hold("unread")
 
     def stall_if_long(self) -> None:
         """Thousands of requests may come in one read, and some take long: no more of them before others had a turn."""
-        if not self.is_stalled and self.broker.clock.now_ms() - self.turn.now_ms > LONG_MS:
-            self.is_stalled = True
-            self.hold("long")
-            self.broker.clock.call_later(0, self._go_on_after_others)
+        if not self.is_stalled and self.turn.is_spent(STEPS_PER_METHOD):
+            self.wait_for(_nothing)
 
-    def _go_on_after_others(self) -> None:
-        self.turn.begin()
-        self.let_go("long")
-        if "unread" not in self._holds:
-            self._go_on()
-        self.turn.finish()
+    def wait_for_begun(self) -> None:
+        """A method was handled; what follows it finds the long work done that it began."""
+        begun = self.turn.begun()
+        if begun and not self.is_stalled:
+            self.wait_for(partial(self.turn.is_any_left, begun))
+
+    def stall_for_later(self) -> None:
+        """The turn had no time for all dead letters that it brought about: no more of them before these have gone."""
+        if not self.is_stalled:
+            self.wait_for(partial(self.turn.has_later, self.turn.later_mark()))
+
+    # Long work
+
+    def run(self, work: Callable[[], bool], then: Callable[[], None] | None = None) -> None:
+        """Do long work that the client asked for (see `Turn.run`), ``then`` answer it. While it goes on, the client is
+        not read: what it sent after that finds the work done."""
+        if work():
+            self.wait_for(work, then)
+        elif then is not None:
+            then()
+
+    def wait_for(self, work: Callable[[], bool], then: Callable[[], None] | None = None) -> None:
+        """`run`, of work that was begun in this turn and is not done."""
+        self._works += 1
+        self.is_stalled = True
+        self.hold("long")
+        self.turn.go_on(partial(self._work_on, work, then))
+
+    def _work_on(self, work: Callable[[], bool], then: Callable[[], None] | None) -> bool:
+        try:
+            if work():
+                return True
+            if then is not None and not self.is_lost:
+                then()
+        except Exception:
+            log.exception("a client's work failed: %r", work)  # but the client must be read again
+        self._works -= 1
+        if not self._works:
+            self.let_go("long")
+            if "unread" not in self._holds:
+                fresh_bytes = self.fresh_bytes()
+                self._go_on()
+                self._published(fresh_bytes)
+        return False
 
     def _go_on(self) -> None:
-        """Answers have been taken: handle what was left unread, and read on."""
-        self.is_stalled = False
+        """Answers have been taken, or work is done: handle what was left unread, and read on."""
         self._unread = 0
-        self.handle_leftover()
-        if not self.is_stalled:
-            self.let_go("unread")
+        self.let_go("unread")
+        if not self._works:
+            self.is_stalled = False
+            self.handle_leftover()
 
     def handle_leftover(self) -> None:
         """Handle what was read before and not handled."""
         raise NotImplementedError
+
+    # A client that publishes much
+
+    def fresh_bytes(self) -> int:
+        """What the next commit will write, for `end_turn` to see what this client added to it."""
+        return 0 if self.journal is None else self.journal.fresh_bytes
+
+    def end_turn(self, fresh_bytes: int) -> None:
+        """End a turn in which octets of this client were handled; ``fresh_bytes`` is from before."""
+        if not self.turn.finish():
+            self.stall_for_later()
+        self._published(fresh_bytes)
+
+    def _published(self, fresh_bytes: int) -> None:
+        if self.turn.crowded or (self.journal is not None and self.journal.fresh_bytes != fresh_bytes):
+            self.throttle.published(self.fresh_bytes() - fresh_bytes)
+
+    def resume_publishing(self) -> None:
+        self.throttle.resumed()
+        self.let_go(FLOW)
+
+    @property
+    def has_consumers(self) -> bool:
+        return any(channel.consumers for channel in self.open_channels())
 
     # A client that is not read
 
@@ -255,5 +385,11 @@ class Flow(FrameReader):
 
     def let_all_go(self) -> None:
         """Read on, for whatever reason it was held."""
+        self.is_stalled = False
         for reason in tuple(self._holds):
             self.let_go(reason)
+
+
+def _nothing() -> bool:
+    """Work that only waits for the next turn."""
+    return False

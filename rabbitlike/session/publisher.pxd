@@ -18,7 +18,7 @@ from rabbitlike.session.outlet cimport Outlet
 from rabbitlike.session.target cimport Target, find_target
 
 cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT, FEW_TARGETS
-cdef int64_t LATEST_MS
+cdef int64_t LATEST_MS, MESSAGE_COST
 cdef uint32_t EXPIRATION, HEADERS, REPLY_TO, USER_ID, WATCHED
 
 
@@ -37,6 +37,7 @@ cdef class Publisher(Content):
     cdef Sizes _sizes
     cdef Target _target
     cdef dict _targets
+    cdef int64_t _targets_generation
     cdef Trail _trail
     cdef Py_ssize_t _traced_size
     cdef bint _is_watched
@@ -54,7 +55,7 @@ cdef class Publisher(Content):
     @cython.locals(target=Target, properties=Properties, queue=Queue, body=bytes, number=int64_t, count=Py_ssize_t,
                    inlet=Counters, messages=list)
     cdef object on_publishes(self, list bodies, Py_ssize_t body_bytes)
-    @cython.locals(queue=Queue)
+    @cython.locals(queue=Queue, memory_bytes=int64_t)
     cdef bint _admits_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
     cdef object _count(self, Counters exchange, Py_ssize_t count, Py_ssize_t copies)
     cpdef Counters pair_to(self, object exchange)

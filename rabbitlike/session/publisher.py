@@ -19,6 +19,7 @@ from rabbitlike.broker.ports import ClientName
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.queues.runs import admits_run, enqueue_run
+from rabbitlike.broker.states import MESSAGE_COST
 from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
@@ -60,6 +61,7 @@ class Publisher(Content):
         "_sizes",
         "_target",
         "_targets",
+        "_targets_generation",
         "_traced_size",
         "_trail",
         "confirms",
@@ -94,6 +96,7 @@ class Publisher(Content):
         self.reply_consumer: ReplyConsumer | None = None
         self._target: Target | None = None
         self._targets: dict[bytes, Target] = {}
+        self._targets_generation = 0
         #: Who is told of the publish at hand, and how large that is.
         self._trail: Trail | None = None
         self._traced_size = 0
@@ -213,8 +216,9 @@ class Publisher(Content):
             or (target.trail is not None and len(target.queues) > 1)  # which tells of all copies of one, then the next
         ):
             return False
+        memory_bytes = count * (MESSAGE_COST + len(self.properties.raw)) + body_bytes
         for queue in target.queues:
-            if not admits_run(queue, count, body_bytes):
+            if not admits_run(queue, memory_bytes):
                 return False
         return True
 
@@ -272,6 +276,10 @@ class Publisher(Content):
         self.connection.stall_if_long()
         if target.is_reply:
             return target  # the requester may go at any time
+        if self._targets_generation != target.generation:
+            # All that is remembered must be found anew, and would keep deleted queues and exchanges alive.
+            self._targets.clear()
+            self._targets_generation = target.generation
         if len(self._targets) >= max(FEW_TARGETS, TARGETS_KEPT // len(self.connection.channels)):
             self._targets.clear()
         self._targets[self.address] = target
@@ -293,7 +301,9 @@ class Publisher(Content):
         if self._forgets_deaths:
             properties = forget_client_deaths(properties)
         if target.is_topic_checked:
-            self.connection.permit_topic("write", target.exchange.name, target.routing_key)
+            # parity: RabbitMQ checks CC and BCC keys as well since 4.0.3.
+            for key in keys:
+                self.connection.permit_topic("write", target.exchange.name, key)
         check_user_id(properties, self.connection.user)
         if target.is_reply:
             if self.vhost.firehose is not None:
@@ -327,7 +337,7 @@ class Publisher(Content):
 
     def _publish_checked(self, publication: Publication, stored: bool) -> None:
         if self.transaction is not None:
-            self.transaction.publications.append(publication)
+            self.transaction.add(publication, self.connection.settings.max_transaction_size)
             if self.turn.alarmed:
                 self.connection.block()
         else:

@@ -72,7 +72,7 @@ def find_target(connection: "Connection", vhost: "Vhost", address: bytes, proper
     target = Target(exchange, routing_key)
     if exchange_name == "" and routing_key.startswith(DIRECT_REPLY + "."):
         target.is_reply = True
-        target.reply = connection.broker.replies.get(routing_key)
+        target.reply = vhost.replies.get(routing_key)
     elif exchange.kind == "topic" and connection.has_topic_permission(exchange_name):
         target.is_topic_checked = True
     elif cacheable(exchange, vhost.exchanges):

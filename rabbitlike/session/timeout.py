@@ -11,13 +11,14 @@ from rabbitlike.broker.first_due import FirstDue
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
+from rabbitlike.session.deadlines import TOGETHER
 from rabbitlike.session.unacked import Unacked
 
 
 class AckTimeout(FirstDue):
     """The timer of one channel, shared by its queues; the shortest timeout seen rules how soon it looks."""
 
-    __slots__ = ("_number", "_on_late", "_timeout_of", "_unacked")
+    __slots__ = ("_is_looking", "_looked_to", "_number", "_on_late", "_soonest_ms", "_timeout_of", "_unacked")
 
     def __init__(
         self,
@@ -32,6 +33,16 @@ class AckTimeout(FirstDue):
         self._unacked = unacked
         self._timeout_of = timeout_of
         self._on_late = on_late
+        #: A look that takes several turns: the tag it has come to, and how soon the next delivery is due.
+        self._is_looking = False
+        self._looked_to = 0
+        self._soonest_ms = 0
+
+    def end(self) -> None:
+        """The channel is closed: nothing leads back to it."""
+        self.stop()
+        self._timeout_of = _no_timeout
+        self._on_late = _ignore
 
     def watch(self, timeout_ms: int) -> None:
         """A delivery went out that is to be settled within ``timeout_ms``."""
@@ -42,21 +53,40 @@ class AckTimeout(FirstDue):
         return self._timeout_of(queue)
 
     def on_due(self) -> None:
-        soonest_ms = 0
-        for delivery in self._unacked.deliveries():
-            timeout_ms = self._timeout_of(delivery.queue)
-            if not timeout_ms:
-                continue
-            left_ms = delivery.delivered_at_ms + timeout_ms - self._turn.now_ms
-            if left_ms <= 0:
-                self._on_late(
-                    precondition_failed(
-                        f"delivery acknowledgement on channel {self._number} timed out. "
-                        f"Timeout value used: {timeout_ms} ms. "
-                        "This timeout value can be configured, see consumers doc guide to learn more"
+        if not self._is_looking:
+            self._looked_to = self._soonest_ms = 0
+            self._turn.run(self._look_on)
+
+    def _look_on(self) -> bool:
+        """Look at what is outstanding, as far as the turn has time; True: there is more."""
+        self._is_looking = False
+        while deliveries := self._unacked.after(self._looked_to, TOGETHER):
+            self._looked_to = deliveries[-1].tag
+            for delivery in deliveries:
+                timeout_ms = self._timeout_of(delivery.queue)
+                if not timeout_ms:
+                    continue
+                left_ms = delivery.delivered_at_ms + timeout_ms - self._turn.now_ms
+                if left_ms <= 0:
+                    self._on_late(
+                        precondition_failed(
+                            f"delivery acknowledgement on channel {self._number} timed out. "
+                            f"Timeout value used: {timeout_ms} ms. "
+                            "This timeout value can be configured, see consumers doc guide to learn more"
+                        )
                     )
-                )
-                return
-            soonest_ms = min(soonest_ms or left_ms, left_ms)
-        if soonest_ms:
-            self.watch(soonest_ms)
+                    return False
+                self._soonest_ms = min(self._soonest_ms or left_ms, left_ms)
+            if len(deliveries) == TOGETHER and self._turn.is_spent(TOGETHER):
+                self._is_looking = True
+                return True
+        if self._soonest_ms:
+            self.watch(self._soonest_ms)
+        return False
+
+
+def _no_timeout(queue: Queue) -> int:
+    return 0
+
+
+def _ignore(error: AmqpError) -> None: ...

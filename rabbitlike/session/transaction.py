@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from rabbitlike.broker.publication import Publication
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.settle import Settle
+from rabbitlike.broker.states import MESSAGE_COST
+from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.session.unacked import Delivery
 
 
@@ -18,7 +20,18 @@ class Transaction:
     """What has been said since tx.select, tx.commit or tx.rollback."""
 
     publications: list[Publication] = field(default_factory=list)
+    #: Memory that the publications take.
+    memory_bytes: int = 0
     settles: list[tuple[Delivery, Settle]] = field(default_factory=list)
+
+    def add(self, publication: Publication, most_bytes: int) -> None:
+        """Hold back a publish, or refuse it: all of a transaction is in memory until it is committed as one."""
+        self.memory_bytes += MESSAGE_COST + len(publication.properties) + len(publication.body)
+        if self.memory_bytes > most_bytes:
+            raise precondition_failed(
+                f"transaction size {self.memory_bytes} is larger than configured max size {most_bytes}"
+            )
+        self.publications.append(publication)
 
     def fits(self) -> bool:
         """Would every queue take what it is to get? Asked before anything is given, so that a refusal leaves no

@@ -9,7 +9,6 @@ cdef Py_ssize_t FEW_HOLES
 
 
 @cython.final
-@cython.freelist(4096)
 cdef class Delivery:
     cdef readonly int64_t tag
     cdef readonly Message message
@@ -36,9 +35,11 @@ cdef class Unacked:
     cdef object add_run(self, list deliveries)
     @cython.locals(at=Py_ssize_t, delivery=Delivery)
     cpdef Delivery take(self, int64_t tag)
-    @cython.locals(at=Py_ssize_t)
-    cpdef list take_up_to(self, int64_t tag)
-    cpdef list take_all(self)
+    cpdef bint has(self, int64_t tag) except -1
+    @cython.locals(entries=list, head=Py_ssize_t, end=Py_ssize_t, delivery=Delivery)
+    cpdef list take_oldest(self, int64_t tag, Py_ssize_t most)
+    @cython.locals(entries=list, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, at=Py_ssize_t, candidate=Delivery)
+    cpdef list after(self, int64_t tag, Py_ssize_t most)
     cpdef list deliveries(self)
     @cython.locals(entries=list, first=Delivery, candidate=Delivery, high=int64_t, low=int64_t, middle=int64_t, at=int64_t)
     cdef Py_ssize_t _find(self, int64_t tag) except -2

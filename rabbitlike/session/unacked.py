@@ -82,34 +82,56 @@ class Unacked:
             self._squeeze()
         return delivery
 
-    def take_up_to(self, tag: int) -> list[Delivery] | None:
-        """All deliveries up to this tag, oldest first. parity: None when the tag itself is not outstanding."""
-        at = self._find(tag)
-        if at < 0:
-            return None
-        taken = [delivery for delivery in self._entries[self._head : at + 1] if delivery is not None]
-        self._head = at + 1
+    def has(self, tag: int) -> bool:
+        """Is the delivery with this tag outstanding?"""
+        return self._find(tag) >= 0
+
+    def take_oldest(self, tag: int, most: int) -> list[Delivery]:
+        """Deliveries up to this tag, oldest first: all, unless that are more than ``most``."""
+        entries = self._entries
+        head = self._head
+        end = self._find(tag) + 1
+        if end <= 0:
+            # It is not outstanding itself.
+            end = head
+            while end < len(entries) and end - head < most:
+                delivery = entries[end]
+                if delivery is not None and delivery.tag > tag:
+                    break
+                end += 1
+        end = min(end, head + most)
+        taken = [delivery for delivery in entries[head:end] if delivery is not None]
+        if end - head == most:
+            entries[head:end] = [None] * most  # one of many steps: let go of them now, not of all at the end
+        self._head = end
         self.count -= len(taken)
         self._pass_holes()
         return taken
 
-    def take_before(self, tag: int) -> list[Delivery]:
-        """All deliveries up to this tag, which is not outstanding itself."""
-        taken = []
-        for delivery in self.deliveries():
-            if delivery.tag > tag:
-                break
-            taken.append(delivery)
-        if taken:
-            self.take_up_to(taken[len(taken) - 1].tag)
-        return taken
-
-    def take_all(self) -> list[Delivery]:
-        taken = self.deliveries()
-        self._entries = []
-        self._head = 0
-        self.count = 0
-        return taken
+    def after(self, tag: int, most: int) -> list[Delivery]:
+        """Up to ``most`` deliveries behind this tag, oldest first, left where they are; more are left if it is that
+        many."""
+        entries = self._entries
+        low = self._head
+        high = len(entries)
+        while low < high:
+            middle = (low + high) // 2
+            at = middle
+            candidate = entries[at]
+            while candidate is None and at < high - 1:
+                at += 1
+                candidate = entries[at]
+            if candidate is None or candidate.tag > tag:
+                high = middle
+            else:
+                low = at + 1
+        found: list[Delivery] = []
+        while low < len(entries) and len(found) < most:
+            candidate = entries[low]
+            if candidate is not None:
+                found.append(candidate)
+            low += 1
+        return found
 
     def put_back(self, deliveries: list[Delivery]) -> None:
         """A rollback: these count as outstanding again, where they were."""

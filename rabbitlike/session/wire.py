@@ -1,12 +1,18 @@
 """The socket and who is at its other end, as a connection sees them."""
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from rabbitlike.protocol.frames import BodyFrames
 
 
 class Wire(Protocol):
     """The socket, as a connection sees it."""
 
     def write(self, data: bytes) -> None: ...
+
+    def write_frames(self, frames: BodyFrames) -> None:
+        """A large body, bit by bit as the client reads it; until then delivery is paused."""
+        ...
 
     def close(self) -> None:
         """After what was written has gone out."""
@@ -23,6 +29,31 @@ class Wire(Protocol):
     def resume_reading(self) -> None: ...
 
     def start_heartbeat(self, seconds: int) -> None: ...
+
+
+class ClosedWire:
+    """What a connection has instead of its socket once that is gone: nothing leads back to the socket's owner."""
+
+    __slots__ = ()
+
+    def write(self, data: bytes) -> None: ...
+
+    def write_frames(self, frames: BodyFrames) -> None: ...
+
+    def close(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def start_heartbeat(self, seconds: int) -> None: ...
+
+
+CLOSED_WIRE: Final = ClosedWire()
 
 
 class Peer(NamedTuple):

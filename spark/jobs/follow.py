@@ -9,7 +9,7 @@ from rich.console import Console
 from rabbitlike.spark.jobs import inputs, outputs, session
 from rabbitlike.spark.jobs.durations import shown_window
 from rabbitlike.spark.jobs.messages import messages
-from rabbitlike.spark.jobs.plan import Plan
+from rabbitlike.spark.jobs.plan import Plan, checkpoint_of
 from rabbitlike.spark.jobs.report.gather import Story, gather
 from rabbitlike.spark.jobs.report.page import write_page
 from rabbitlike.spark.jobs.results import Settings
@@ -20,10 +20,6 @@ WINDOW_US = 60_000_000
 #: Files of events in one epoch: a broker at its limit fills one in a second.
 FILES_AT_ONCE = 50
 LOOK_EVERY_S = 1
-
-
-class NoCheckpoint(ValueError):
-    """A stream that does not know where it was would say everything twice."""
 
 
 def follow(plan: Plan, console: Console, spark: SparkSession | None = None) -> None:
@@ -43,18 +39,6 @@ def follow(plan: Plan, console: Console, spark: SparkSession | None = None) -> N
     finally:
         if own is not None:
             own.stop()
-
-
-def checkpoint_of(plan: Plan) -> Path:
-    """Where the stream remembers how far it is."""
-    if plan.checkpoint is not None:
-        return plan.checkpoint
-    if plan.output is None:
-        raise NoCheckpoint("A stream needs --output, or --checkpoint: a folder in which it remembers how far it is.")
-    folder = inputs.local(plan.output)
-    if folder is None:
-        raise NoCheckpoint("With --output not on this machine a stream needs --checkpoint, a folder of this machine.")
-    return folder / "_checkpoint"
 
 
 def start(plan: Plan, spark: SparkSession, console: Console, folder: Path) -> StreamingQuery:

@@ -69,12 +69,10 @@ def find(place: str, since: datetime | None = None, until: datetime | None = Non
     return Events(place, kept)
 
 
-def look(place: str, *, is_stream: bool) -> None:
-    """NoEvents when there is nothing there, or for a stream nowhere that something could come."""
+def look(place: str) -> None:
+    """NoEvents when there is no folder to which something could come, for a stream."""
     folder = local(place)
-    if not is_stream:
-        find(place)
-    elif folder is not None and not folder.is_dir():
+    if folder is not None and not folder.is_dir():
         raise NoEvents(f"There is no folder {folder}. {HOW}")
 
 
@@ -115,7 +113,7 @@ def read(
 
 def read_stream(spark: "SparkSession", place: str, files_at_once: int) -> "DataFrame":
     """Those that are there and those to come, by files in the order they were written."""
-    look(place, is_stream=True)
+    look(place)
     try:
         kinds = find(place).kinds
     except NoEvents:

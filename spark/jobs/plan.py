@@ -31,3 +31,19 @@ class Plan:
     once: bool = False
     master: str | None = None
     verbose: bool = False
+
+
+class NoCheckpoint(ValueError):
+    """A stream that does not know where it was would say everything twice."""
+
+
+def checkpoint_of(plan: Plan) -> Path:
+    """Where the stream remembers how far it is."""
+    if plan.checkpoint is not None:
+        return plan.checkpoint
+    if plan.output is None:
+        raise NoCheckpoint("A stream needs --output, or --checkpoint: a folder in which it remembers how far it is.")
+    folder = inputs.local(plan.output)
+    if folder is None:
+        raise NoCheckpoint("With --output not on this machine a stream needs --checkpoint, a folder of this machine.")
+    return folder / "_checkpoint"

@@ -73,7 +73,7 @@ def main(
 
     with told(errors, verbose):
         now = datetime.now(UTC)
-        from rabbitlike.spark.jobs.plan import Plan
+        from rabbitlike.spark.jobs.plan import Plan, checkpoint_of
 
         plan = Plan(
             place=input_,
@@ -96,7 +96,11 @@ def main(
             verbose=verbose,
         )
         # Before Spark, which takes its time, and before anything that needs it to be there.
-        inputs.look(plan.place, is_stream=mode is Mode.STREAM)
+        if mode is Mode.STREAM:
+            inputs.look(plan.place)
+            checkpoint_of(plan)
+        else:
+            inputs.find(plan.place, plan.since, plan.until)
         session.check()
         if mode is Mode.STREAM:
             from rabbitlike.spark.jobs.follow import follow

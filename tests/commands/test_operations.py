@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,8 @@ def test_the_log_is_followed(run: Run, broker: BrokerProcess) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=environment(RABBITLIKE_URL=url),
+        # A shell's background jobs ignore it, and so would what the suite starts there.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None
     assert process.stderr is not None

@@ -15,6 +15,7 @@ class NamedQueue:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.deleted = False
 
     def __repr__(self) -> str:
         return self.name

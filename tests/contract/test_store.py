@@ -175,6 +175,39 @@ async def test_reads_what_was_just_committed(bench: Bench) -> None:
         bench.store.read(27)
 
 
+async def test_reads_a_batch_piece_by_piece(bench: Bench) -> None:
+    data = bytes(range(256)) * 20_000
+    await bench.store.commit(Work(batches=[replace(batch(1), data=data)]))
+    reader = bench.store.open_batch(1)
+    await bench.store.commit(Work(batches=[batch(2)], removed_batches=[1]))
+    assert reader.size == len(data)
+    parts = []
+    while part := reader.read(1_000_000):
+        parts.append(part)
+    assert [len(part) for part in parts[:-1]] == [1_000_000] * 5
+    assert b"".join(parts) == data
+    reader.close()
+    reader.close()
+    with pytest.raises(StorageError):
+        bench.store.open_batch(1)
+
+
+async def test_large_batches_among_small_ones(bench: Bench) -> None:
+    """Written piece by piece, alone and in one work with others, and taken back with the rest of it in a crash."""
+    size = 10 << 20
+    large = [
+        replace(batch(number), data=bytes([number]) * (size + number), body_bytes=size + number) for number in (2, 4, 6)
+    ]
+    await bench.store.commit(Work(batches=[batch(1), large[0], batch(3), large[1]]))
+    await bench.store.commit(Work(batches=[batch(5)]))
+    await bench.store.commit(Work(batches=[large[2]]))
+    for one in (batch(1), large[0], batch(3), large[1], batch(5), large[2]):
+        assert bench.store.read(one.batch_id) == one.data
+    recovered = await bench.crash()
+    assert sorted(one.batch_id for one in recovered.batches) == [1, 2, 3, 4, 5, 6]
+    assert bench.store.read(6) == large[2].data
+
+
 async def test_batches_come_by_queue_level_and_position(bench: Bench) -> None:
     batches = [
         batch(1, queue_id=2, level=0, first=50),

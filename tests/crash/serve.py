@@ -6,6 +6,7 @@ CRASH_SABOTAGE names what is done to the commits, to prove that the checker noti
   torn       does a commit in two steps, with a pause between them
   unsettled  writes messages, and never what became of them
   unmarked   writes messages, and never which of them were handed out
+and "slow", which is no sabotage: commits take long, as on a slow disk
 """
 
 import asyncio
@@ -63,7 +64,13 @@ async def unmarked(store: SqliteStore, work: Work) -> None:
     await commit(store, replace(work, marks=[(queue_id, following, 0) for queue_id, following, _ in work.marks]))
 
 
+async def slow(store: SqliteStore, work: Work) -> None:
+    await asyncio.sleep(PAUSE_S)
+    await commit(store, work)
+
+
 SABOTAGE: dict[str, Commit] = {
+    "slow": slow,
     "hasty": hasty,
     "forgetful": forgetful,
     "torn": torn,

@@ -1,7 +1,9 @@
 """Definitions over HTTP: what real RabbitMQs exported goes in, comes out the same, and goes in again."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -371,3 +373,54 @@ async def test_thousands_of_entries(api: Api) -> None:
     assert {queue.settings.max_length for queue in queues.values()} == {5}
     found = await exported(api)
     assert (len(entries(found, "queues")), len(entries(found, "bindings"))) == (count, count)
+
+
+async def test_a_login_in_the_query(api: Api) -> None:
+    """parity: a page of RabbitMQ 3.10 downloads and uploads files by links and forms, which carry no header."""
+    stranger = api.stranger()
+    guest = quote(b64encode(b"guest:guest").decode(), safe="")
+    path = f"/api/definitions?download=file.json&auth={guest}"
+    answer = await stranger.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"] == "attachment; filename=file.json"
+    assert (await stranger.get(f"/api/definitions/%2F?auth={guest}")).status_code == 200
+    # Longer than what may be sent without a login.
+    file = {"file": ("d.json", b'{"users": []}' + b" " * 10_000)}
+    assert (await stranger.post(f"/api/definitions?auth={guest}", files=file)).status_code == 204
+    api.pair.add_user("plus", "~~~>>>???")  # in base64 with +, which some leave as it is
+    api.pair.broker.users.set_tags("plus", ["administrator"])
+    plus = b64encode(b"plus:~~~>>>???").decode()
+    assert "+" in plus
+    assert (await stranger.get(f"/api/definitions?auth={plus}")).status_code == 200
+
+
+@pytest.mark.parametrize("auth", ["", "x", "Z3Vlc3Q", b64encode(b"guest:wrong").decode(), b64encode(b"\xff:").decode()])
+async def test_logins_in_the_query_that_will_not_do(api: Api, auth: str) -> None:
+    """parity: it is believed before the header."""
+    for client in (api, api.stranger()):
+        answer = await client.get(f"/api/definitions?auth={quote(auth, safe='')}")
+        assert answer.status_code == 401
+
+
+async def test_a_login_in_the_query_is_for_definitions_alone(api: Api) -> None:
+    guest = quote(b64encode(b"guest:guest").decode(), safe="")
+    for path in ("/api/overview", "/api/queues", "/api/definitionsx", "/api/whoami"):
+        assert (await api.stranger().get(f"{path}?auth={guest}")).status_code in (401, 404), path
+    bob = api.user("bob")
+    mine = quote(b64encode(b"bob:pw").decode(), safe="")
+    assert (await bob.get(f"/api/definitions?auth={mine}")).json()["reason"] == "Not administrator user"
+
+
+async def test_a_login_in_the_query_lets_no_other_site_in(api: Api) -> None:
+    guest = quote(b64encode(b"guest:guest").decode(), safe="")
+    headers = {"Sec-Fetch-Site": "cross-site", "Origin": "http://elsewhere.example"}
+    answer = await api.stranger().post(f"/api/definitions?auth={guest}", json={}, headers=headers)
+    assert answer.status_code == 403
+
+
+async def test_logins_in_the_query_cannot_be_used_to_guess(api: Api) -> None:
+    stranger = api.stranger()
+    for number in range(15):
+        wrong = quote(b64encode(b"guest:%d" % number).decode(), safe="")
+        answer = await stranger.get(f"/api/definitions?auth={wrong}")
+    assert answer.status_code == 429

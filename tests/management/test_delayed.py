@@ -177,10 +177,23 @@ def test_what_is_on_disk_is_listed_too() -> None:
     pair.end_commit()
     assert delays.pending == 3000
     place, seen = (0, 0), 0
-    while rows := disk.run(_earliest(delays, place, 251, None)):
+    while rows := disk.run(_earliest(delays, place, 251, delays.ways.names)):
         assert rows == sorted(rows, key=lambda row: row[:2])
         assert rows[0][:2] > place
         seen += len(rows)
         place = rows[-1][:2]
     assert seen == 3000
     disk.close()
+
+
+async def test_the_list_shows_what_the_caller_may_read(api: Api, ch: Channel) -> None:
+    ch.bind("q", "amq.direct", "q")
+    for exchange in ("", "amq.direct", "amq.direct"):
+        later(ch, b"secret", 1000, exchange, message_id="m")
+    bob = api.user("bob", read="^bob$|^amq.default$")
+    answer = (await bob.get("/api/delayed/%2F")).json()
+    assert [item["exchange"] for item in answer["items"]] == [""]
+    assert (answer["filtered_count"], answer["total_count"], answer["page_count"]) == (1, 1, 1)
+    assert (await bob.get("/api/delayed/%2F?exchange=amq.direct")).status_code == 401
+    answer = (await api.get("/api/delayed/%2F?exchange=amq.direct")).json()
+    assert (answer["item_count"], answer["filtered_count"], answer["total_count"]) == (2, 2, 3)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rabbitlike.management import documents
 from tests.support.api import Api
+from tests.support.bystander import bounded_time
 
 PLAIN = (
     st.none()
@@ -113,3 +114,56 @@ async def test_refusals_are_those_of_short_bodies(api: Api) -> None:
             assert (answer.status_code, answer.json()["reason"]) == (400, reason), (path, body)
     for body in (b"", b"null", b" undefined "):
         assert (await api.post("/api/definitions", content=body)).status_code == 204
+
+
+# What would take a parser too long
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("[1,2,3]", 3),
+        ('{"a":1,"b":[1,2]}', 3),
+        ('["a,b",",,,"]', 2),
+        (r'["\",,\",",1]', 2),
+        (r'["\\",1,"\\\\",2]', 4),
+        (r'["\\\",,,",1]', 2),
+        ('["unfinished, and so on', 1),
+    ],
+)
+async def test_values_are_counted_and_texts_are_not(text: str, values: int) -> None:
+    assert not await documents.has_more_values(text.encode(), values)
+    if values > 1:
+        assert await documents.has_more_values(text.encode(), values - 1)
+
+
+async def test_a_body_of_a_million_values_is_refused_before_it_is_parsed(api: Api) -> None:
+    headers = {str(number): number for number in range(1_000_000)}
+    message = {"routing_key": "q", "payload": "", "payload_encoding": "string", "properties": {"headers": headers}}
+    arguments = {"arguments": {str(number): number for number in range(400_000)}}
+    long = json.dumps(message).encode(), json.dumps(arguments).encode()
+    with bounded_time(0.5):
+        published = await api.post("/api/exchanges/%2F/amq.default/publish", content=long[0])
+        declared = await api.put("/api/queues/%2F/q", content=long[1])
+    for answer in (published, declared):
+        assert (answer.status_code, answer.json()["reason"]) == (400, "the body holds more than 12000 values")
+    # Those who send a text with commas in it are none the worse for it.
+    api.pair.connect().channel().declare("q")
+    lines = {**message, "payload": "a,b,c\n" * 100_000, "properties": {}}
+    answer = await api.post("/api/exchanges/%2F/amq.default/publish", json=lines)
+    assert answer.json() == {"routed": True}
+
+
+async def test_an_entry_of_a_document_has_a_longest_length(api: Api) -> None:
+    arguments = {f"x-{number}": number for number in range(400_000)}
+    document = {"queues": [{"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}]}
+    long = json.dumps(document).encode()
+    unusual = json.dumps([document]).encode()
+    with bounded_time(0.5):
+        answer = await api.post("/api/definitions", content=long)
+        other = await api.post("/api/definitions", content=unusual)
+    assert (answer.status_code, answer.json()["reason"]) == (400, "an entry is longer than 262144 characters")
+    assert (other.status_code, other.json()["reason"]) == (400, "not_json")
+    assert "q" not in api.pair.broker.vhosts["/"].queues
+    document["queues"][0]["arguments"] = {"x-note": "n" * 200_000}
+    assert (await api.post("/api/definitions", json=document)).status_code == 204

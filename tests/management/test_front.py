@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 from fastapi.dependencies.models import Dependant
@@ -225,3 +226,85 @@ async def test_the_description_is_for_those_who_are_let_in(api: Api) -> None:
     assert all("422" not in operation["responses"] for path in paths.values() for operation in path.values())
     named = [each["name"] for each in paths["/api/queues"]["get"]["parameters"]]
     assert named == ["page", "page_size", "name", "use_regex", "sort", "sort_reverse", "columns"]
+
+
+OTHER = "https://evil.example"
+NEW_ADMINISTRATOR = b'{"users": [{"name": "eve", "password": "eve", "tags": "administrator"}]}'
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": OTHER},
+        {"Origin": "null"},
+        {"Origin": "http://broker.evil.example"},
+        {"Origin": "http://broker:8080"},
+        {"Origin": "http://[broker"},
+        {"Origin": OTHER, "Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://other.broker", "Sec-Fetch-Site": "same-site"},
+        [("Origin", "http://broker"), ("Origin", OTHER)],
+    ],
+    ids=str,
+)
+async def test_pages_of_other_sites_change_nothing(api: Api, headers: dict[str, str] | list[tuple[str, str]]) -> None:
+    """The browser adds the password it has stored, whichever page asks: here a form or a script without preflight."""
+    with_type = [*httpx.Headers(headers).multi_items(), ("Content-Type", "text/plain")]
+    for method, path, body in (
+        ("POST", "/api/definitions", NEW_ADMINISTRATOR),
+        ("PUT", "/api/queues/%2F/q", b"{}"),
+        ("DELETE", "/api/vhosts/%2F", b""),
+        ("PATCH", "/api/v1/queues/q", b"{}"),
+    ):
+        answer = await api.request(method, path, content=body, headers=with_type)
+        assert (answer.status_code, answer.json()["error"]) == (403, "forbidden"), (method, path)
+        assert "not listed in management_cors_origins" in answer.json()["reason"]
+    assert "eve" not in api.pair.broker.users
+    assert api.pair.broker.vhosts["/"].queues == {}
+    # Looking is left to the browser: it does not show the answer to the page.
+    assert (await api.get("/api/whoami", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "http://broker"},
+        {"Origin": "https://broker"},  # a proxy in front adds TLS
+        {"Origin": "http://Broker", "Host": "broker:80"},
+        {"Origin": "https://mq.example:8443", "Host": "mq.example:8443"},
+        {"Origin": "http://[::1]:15672", "Host": "[::1]:15672"},
+        {"Origin": "https://mq.example", "Sec-Fetch-Site": "same-origin"},  # a proxy in front changes Host
+        {"Sec-Fetch-Site": "none"},
+    ],
+    ids=str,
+)
+async def test_own_pages_and_tools_change_what_they_may(api: Api, headers: dict[str, str]) -> None:
+    answer = await api.post("/api/definitions", content=NEW_ADMINISTRATOR, headers=headers)
+    assert answer.status_code == 204
+    assert "eve" in api.pair.broker.users
+
+
+async def test_over_tls_a_page_without_it_is_another_origin(api: Api) -> None:
+    api.base_url = httpx.URL("https://broker")
+    answer = await api.put("/api/queues/%2F/q", json={}, headers={"Origin": "http://broker"})
+    assert answer.status_code == 403
+    assert (await api.put("/api/queues/%2F/q", json={}, headers={"Origin": "https://broker"})).status_code == 201
+
+
+@pytest.mark.parametrize("listed", ["https://shop.example", "*"])
+async def test_pages_of_listed_origins_change_what_they_may(listed: str) -> None:
+    async with make_api(management_cors_origins=(listed,)) as api:
+        headers = {"Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site"}
+        assert (await api.put("/api/queues/%2F/q", json={}, headers=headers)).status_code == 201
+        headers["Origin"] = "https://other.example"
+        answer = await api.put("/api/queues/%2F/q", json={}, headers=headers)
+        assert answer.status_code == (204 if listed == "*" else 403)
+
+
+async def test_other_sites_use_up_no_login_attempts(api: Api) -> None:
+    """Else a page could lock its visitor out."""
+    for _ in range(20):
+        answer = await api.login("guest", "wrong").put("/api/queues/%2F/q", headers={"Origin": OTHER})
+        assert answer.status_code == 403
+    assert (await api.get("/api/whoami")).status_code == 200

@@ -147,3 +147,17 @@ async def test_looking_is_no_failure(api: Api) -> None:
     assert counts(api) == (1, 0, 0)
     assert len((await api.post("/api/queues/%2F/q/get", json=body | {"ackmode": "reject_requeue_true"})).json()) == 1
     assert counts(api) == (0, 0, 1)
+
+
+async def test_a_queue_counts_delayed_messages_only_while_it_has_some(api: Api) -> None:
+    """RabbitMQ's management UI marks whatever has the field, as an exchange for delayed messages has."""
+    ch = api.pair.connect().channel()
+    ch.declare("q", arguments={"x-retry-initial": 1000, "x-retry-multiplier": 2})
+    for path in ("/api/queues/%2F/q", "/api/queues?disable_stats=false"):
+        view = (await api.get(path)).json()
+        assert "messages_delayed" not in (view if isinstance(view, dict) else view[0])
+    ch.publish(b"", key="q")
+    ch.get("q", no_ack=False)
+    ch.nack()
+    assert (await api.get("/api/queues/%2F/q")).json()["messages_delayed"] == 1
+    assert [each["messages_delayed"] for each in (await api.get("/api/queues?sort=messages_delayed")).json()] == [1]

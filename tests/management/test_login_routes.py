@@ -48,7 +48,17 @@ async def test_the_form_cannot_be_used_to_guess(api: Api) -> None:
 
 async def test_ways(api: Api) -> None:
     assert (await api.get("/api/auth")).json() == {"oauth_enabled": False}
-    assert (await api.stranger().get("/api/auth")).status_code == 401
+
+
+async def test_login_pages_ask_without_credentials(api: Api) -> None:
+    """parity: RabbitMQ's management UI asks before anybody has logged in, and hangs if it is refused."""
+    stranger = api.stranger("192.0.2.1")
+    answer = await stranger.get("/api/auth")
+    assert (answer.status_code, answer.json()) == (200, {"oauth_enabled": False})
+    answer = await stranger.get("/api/version")
+    assert (answer.status_code, answer.json()) == (200, api.context.settings.version)
+    for path in ("/api/auth/attempts/node", "/api/auth/hash_password/secret", "/api/whoami", "/api/overview"):
+        assert (await stranger.get(path)).status_code == 401, path
 
 
 async def test_attempts() -> None:

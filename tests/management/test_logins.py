@@ -5,10 +5,20 @@ import logging
 
 import pytest
 
-from rabbitlike.management import logins
-from rabbitlike.management.logins import KEPT, TRIES_PER_ADDRESS, TRIES_PER_USER, USER_REFILL_MS, Failures, source
+from rabbitlike.broker import failures as logins
+from rabbitlike.broker.failures import (
+    KEPT,
+    LINE_REFILL_MS,
+    LINES_PER_ADDRESS,
+    TRIES_PER_ADDRESS,
+    TRIES_PER_USER,
+    USER_REFILL_MS,
+    Failures,
+    source,
+)
 from rabbitlike.testing import FakeClock
 from tests.support.api import Api
+from tests.support.frames import PROTOCOL_HEADER
 
 FAILED = {"error": "not_authorized", "reason": "Login failed"}
 PATH = "/api/whoami"
@@ -79,6 +89,44 @@ async def test_trying_many_names_runs_out_too(api: Api) -> None:
     assert (await api.login("another", "x", "192.0.2.1").get(PATH)).status_code == 429
 
 
+async def test_whoever_was_let_in_before_keeps_its_tries(api: Api) -> None:
+    """Names tried from an address that others use as well, a proxy's or this machine's, do not lock those out."""
+    api.user("bob")
+    assert (await api.login("bob", "pw", "192.0.2.1").get(PATH)).status_code == 200
+    for at in range(TRIES_PER_ADDRESS):
+        await api.login(f"user{at}", "x", "192.0.2.1").get(PATH)
+    assert (await api.login("eve", "x", "192.0.2.1").get(PATH)).status_code == 429
+    assert (await api.login("bob", "pw", "192.0.2.1").get(PATH)).status_code == 200
+    for _ in range(TRIES_PER_USER):
+        assert (await api.login("bob", "x", "192.0.2.1").get(PATH)).status_code == 401
+    assert (await api.login("bob", "pw", "192.0.2.1").get(PATH)).status_code == 429
+
+
+async def test_failed_logins_are_logged_once_in_a_burst(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(50):
+        await api.login("bob", "wrong", "192.0.2.1").get(PATH)
+    assert caplog.text.count("user 'bob' from 192.0.2.1: login failed") == 1
+    assert caplog.text.count("too many failed logins, no password is checked for 6 s") == 1
+    caplog.clear()
+    for at in range(TRIES_PER_ADDRESS):
+        await api.login(f"user{at}", "wrong", "192.0.2.2").get(PATH)
+    assert caplog.text.count("from 192.0.2.2") == LINES_PER_ADDRESS
+    caplog.clear()
+    api.pair.clock.advance(LINE_REFILL_MS)
+    await api.login("bob", "wrong", "192.0.2.1").get(PATH)
+    assert caplog.text.count("user 'bob' from 192.0.2.1: login failed") == 1
+
+
+async def test_amqp_and_http_count_together(api: Api) -> None:
+    api.user("bob")
+    for _ in range(TRIES_PER_USER):
+        client = api.pair.dial()
+        client.feed(PROTOCOL_HEADER)
+        client.start_ok("PLAIN", "\0bob\0wrong")
+    assert (await api.login("bob", "pw").get(PATH)).status_code == 429
+    assert (await api.login("bob", "pw", "192.0.2.1").get(PATH)).status_code == 200
+
+
 async def test_no_password_is_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         await api.login("bob\nforged line", "secret-password").get(PATH)
@@ -95,10 +143,11 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     failures = Failures(clock)
     for at in range(1000):
         failures.add(f"10.0.{at // 250}.{at % 250}", "guest")
-    assert len(failures) == 100
+        failures.forgive(f"10.1.{at // 250}.{at % 250}", "guest")
+    assert len(failures) == 300  # users and addresses that failed, and users that did not
     clock.advance(USER_REFILL_MS + 1)
     failures.add("192.0.2.1", "guest")
-    assert len(failures) == 2
+    assert len(failures) == 102
 
 
 def test_an_ipv6_user_has_many_addresses() -> None:

@@ -127,6 +127,26 @@ async def test_topic_permissions_hold(api: Api, ch: Channel) -> None:
     path = "/api/exchanges/%2F/amq.topic/publish"
     assert (await bob.post(path, json=publication(routing_key="mine"))).status_code == 200
     assert (await bob.post(path, json=publication(routing_key="yours"))).status_code == 400
+    for header in ("CC", "BCC"):
+        properties = {"headers": {header: ["mine.too", "yours"]}}
+        answer = await bob.post(path, json=publication(routing_key="mine", properties=properties))
+        assert answer.status_code == 400
+        assert "write access to topic 'yours' in exchange 'amq.topic'" in answer.json()["reason"]
+
+
+async def test_moves_obey_topic_permissions(api: Api, ch: Channel) -> None:
+    """A message that keeps its keys is moved where the caller may publish with all of them."""
+    bob = api.user("bob")
+    api.pair.set_topic_permission("bob", "amq.topic", write="^mine", read="")
+    ch.declare("all")
+    ch.bind("all", "amq.topic", "#")
+    ch.bind("q", "amq.fanout")
+    for key, copies in (("mine", []), ("yours", []), ("mine", ["yours"]), ("mine.too", ["mine"])):
+        ch.publish(key.encode(), "amq.fanout", key, headers={"CC": copies})
+    body = {"count": 10, "destination": {"exchange": "amq.topic"}}
+    answer = (await bob.post("/api/queues/%2F/q/messages/move", json=body)).json()
+    assert (answer["moved"], answer["matched"]) == (2, 4)
+    assert ch.drain("all") == [b"mine", b"mine.too"]
 
 
 async def test_a_full_queue_refuses(api: Api, ch: Channel) -> None:

@@ -58,6 +58,11 @@ async def test_lists_are_by_priority(api: Api) -> None:
             '{"pattern": "x", "definition": {"max-length": -1}}',
             "Validation failed\n\n-1 is not a valid maximum length\n",
         ),
+        (
+            json.dumps({"pattern": "a" * 2_300_000, "definition": {"max-length": 1}}),
+            "Validation failed\n\n"
+            'pattern should be regular expression but is invalid: {"regular expression is too large",4096}\n',
+        ),
         ('{"pattern": "x", "definition": {}}', "Validation failed\n\nno policy provided\n"),
         (
             '{"pattern": "x", "definition": {"max-length": 1}, "priority": null}',

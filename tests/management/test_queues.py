@@ -163,6 +163,16 @@ async def test_permissions_are_those_of_amqp(api: Api, ch: Channel) -> None:
     assert (await bob.delete("/api/queues/%2F/bob.q")).status_code == 204
 
 
+async def test_what_is_unacked_in_an_exclusive_queue_is_its_owners_business(api: Api, ch: Channel) -> None:
+    ch.declare("mine", exclusive=True)
+    ch.publish(b"m", key="mine")
+    ch.get("mine", no_ack=False)
+    answer = await api.get("/api/queues/%2F/mine/unacked")
+    assert answer.status_code == 400
+    assert answer.json()["reason"].startswith("cannot obtain exclusive access to locked queue 'mine' in vhost '/'")
+    assert (await api.get("/api/queues/%2F/none/unacked")).status_code == 404
+
+
 async def test_delete(api: Api, ch: Channel) -> None:
     ch.declare("q", durable=True)
     ch.publish(b"one", key="q")

@@ -21,10 +21,10 @@ def server(api: Api) -> Channel:
 
 async def asked(api: Api, path: str = RPC, **body: object) -> "asyncio.Task[httpx.Response]":
     """A request that waits for its reply."""
-    waiting = len(api.pair.broker.replies)
+    waiting = len(api.pair.broker.vhosts["/"].replies)
     task = asyncio.create_task(api.post(path, json=body))
     for _ in range(10_000):
-        if len(api.pair.broker.replies) > waiting or task.done():
+        if len(api.pair.broker.vhosts["/"].replies) > waiting or task.done():
             break
         await asyncio.sleep(0.001)  # the first one waits for a thread that makes the route
     return task
@@ -49,7 +49,7 @@ async def test_reply(api: Api, server: Channel) -> None:
     assert (told["payload"], told["payload_encoding"]) == ("49", "string")
     assert told["properties"]["content_type"] == "text/plain"
     assert told["correlation_id"] == request.properties.correlation_id
-    assert api.pair.broker.replies == {}
+    assert api.pair.broker.vhosts["/"].replies == {}
 
 
 async def test_timeout(api: Api, server: Channel) -> None:
@@ -62,7 +62,7 @@ async def test_timeout(api: Api, server: Channel) -> None:
         api.pair.advance(1)
         answer = await task
         assert (answer.status_code, answer.json()["error"]) == (504, "gateway_timeout")
-        assert api.pair.broker.replies == {}
+        assert api.pair.broker.vhosts["/"].replies == {}
         assert server.get("squares") is None
 
 
@@ -116,7 +116,7 @@ async def test_key_in_the_body(api: Api, server: Channel) -> None:
 async def test_refusals(api: Api, server: Channel, path: str, body: dict[str, object], status: int) -> None:
     answer = await api.post(path, json=body)
     assert answer.status_code == status, answer.text
-    assert api.pair.broker.replies == {}
+    assert api.pair.broker.vhosts["/"].replies == {}
 
 
 async def test_who_may(api: Api, server: Channel) -> None:

@@ -76,7 +76,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
-    async with make_api(webhook_secret=SECRET) as client:
+    async with make_api(webhook_secret=SECRET, webhook_allow=("127.0.0.1",)) as client:
         client.context.webhooks._timeout_s = 0.2
         client.context.webhooks.start()
         yield client

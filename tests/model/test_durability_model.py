@@ -86,20 +86,21 @@ class Line:
     ready: list[Message] = field(default_factory=list)
     held: list[Message] = field(default_factory=list)
     top: int = 0  # the highest rank handed out
+    delivered: set[int] = field(default_factory=set)  # the numbers of all that were handed out in this run
 
     def level_of(self, priority: int | None) -> int:
         if priority is None:
             return 4 if self.arguments.get("x-queue-type") == "quorum" else 0
         return min(priority, int(str(self.arguments.get("x-max-priority", 9))))
 
-    def revived(self) -> Line:
-        """What is left of it after a restart."""
+    def revived(self, delivered: set[int] | None) -> Line:
+        """What is left of it after a restart; after a crash these had certainly been handed out, others perhaps."""
         kept = [message for message in self.ready + self.held if message.persistent]
         line = Line(self.name, self.durable, self.arguments, self.life, top=self.top)
         for message in kept:
             one = copy.copy(message)
-            one.returned = message.returned or message in self.held
-            one.perhaps = message.perhaps or message.rank <= self.top
+            one.returned = message.returned or message in self.held or message.number in (delivered or ())
+            one.perhaps = message.perhaps or message.rank <= self.top or delivered is not None
             line.ready.append(one)
         return line
 
@@ -138,7 +139,9 @@ class DurabilityMachine(RuleBasedStateMachine):
 
     def boot(self, now_ms: int, *, crash: bool) -> None:
         self.pair = self.disk.boot(now_ms=now_ms, crash=crash, queue_window=self.window)
+        self.pair.commit_for_delivery = self.commit_early
         self.begun = self.ended = 0
+        self.is_ahead = False  # of the model: there was a commit before it knew of a delivery
         self.admin = self.pair.connect().channel()
         self.control = self.pair.connect().channel()
         self.control.confirm()
@@ -302,7 +305,18 @@ class DurabilityMachine(RuleBasedStateMachine):
         assert content.properties.priority == message.priority
         line.ready.remove(message)
         line.top = max(line.top, message.rank)
+        line.delivered.add(number)
         return message
+
+    def commit_early(self) -> None:
+        self.commit_all()
+        self.is_ahead = True
+
+    def catch_up(self) -> None:
+        """All that the model knows by now was in that commit."""
+        if self.is_ahead:
+            self.is_ahead = False
+            self.certain = self.durable_lines()
 
     def get_one(self, name: str, end: End, no_ack: bool) -> None:
         content = end.channel.get(name, no_ack=no_ack)
@@ -314,6 +328,7 @@ class DurabilityMachine(RuleBasedStateMachine):
         if not no_ack:
             line.held.append(message)
             end.held[content.tag] = (name, line.life, message)
+        self.catch_up()
 
     def end_at(self, at: int) -> End | None:
         end = self.ends[at % len(self.ends)]
@@ -343,6 +358,7 @@ class DurabilityMachine(RuleBasedStateMachine):
             message = self.check_content(name, content)
             line.held.append(message)
             end.held[content.tag] = (name, line.life, message)
+        self.catch_up()
 
     @precondition(lambda self: self.ends[0].held)
     @rule(pick=PICK, multiple=RARELY, how=st.sampled_from(["ack", "ack", "ack", "reject", "requeue"]))
@@ -509,8 +525,11 @@ class DurabilityMachine(RuleBasedStateMachine):
         if not self.pair.begin_commit():
             return False
         self.begun += 1
-        self.coming = copy.deepcopy({name: line for name, line in self.lines.items() if line.durable})
+        self.coming = self.durable_lines()
         return True
+
+    def durable_lines(self) -> dict[str, Line]:
+        return copy.deepcopy({name: line for name, line in self.lines.items() if line.durable})
 
     def end_commit(self) -> None:
         assert self.pair.end_commit() == self.begun
@@ -561,7 +580,11 @@ class DurabilityMachine(RuleBasedStateMachine):
     def revive(self, *, crash: bool) -> None:
         was = {name: line.durable for name, line in self.lines.items()}
         arguments = {name: line.arguments for name, line in self.lines.items()}
-        self.lines = {name: line.revived() for name, line in self.certain.items()}
+        last, self.lines = self.lines, {}
+        for name, line in self.certain.items():
+            delivered = last[name].delivered if last[name].life == line.life else set()
+            self.lines[name] = line.revived(delivered if crash else None)
+        self.certain = self.durable_lines()
         self.boot(self.now_ms, crash=crash)
         self.expire()
         for name, durable in was.items():

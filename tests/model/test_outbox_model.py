@@ -82,6 +82,7 @@ class OutboxMachine(RuleBasedStateMachine):
 
     def boot(self, *, crash: bool) -> None:
         self.pair = self.disk.boot(now_ms=self.now_ms, crash=crash, queue_window=self.window)
+        self.pair.commit_for_delivery = self.commit_early
         self.channel = self.pair.connect().channel()
         #: Whose answers wait for the disk.
         self.admin = self.pair.connect().channel()
@@ -145,9 +146,10 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @rule(name=NAME)
     def take(self, name: str) -> None:
-        message = self.channel.get(name)
         numbers = self.state.targets[name]
-        assert (None if message is None else int(message.body.split()[0])) == (numbers.pop(0) if numbers else None)
+        expected = numbers.pop(0) if numbers else None
+        message = self.channel.get(name)
+        assert (None if message is None else int(message.body.split()[0])) == expected
         self.look()
 
     @rule()
@@ -182,6 +184,11 @@ class OutboxMachine(RuleBasedStateMachine):
             self.do(commands.Queue.Unbind(queue=name, exchange="dlx"))
 
     # The disk
+
+    def commit_early(self) -> None:
+        """A delivery beyond the mark waits for a commit, which also holds everything before it."""
+        self.pair.commit_all()
+        self.certain = self.coming = copy.deepcopy(self.state)
 
     @rule()
     def begin_commit(self) -> None:

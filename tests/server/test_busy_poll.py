@@ -73,6 +73,38 @@ async def test_reads_keep_the_broker_awake(tmp_path: Path) -> None:
     await app.stop()
 
 
+class Waiter:
+    """A client that waits for a confirm."""
+
+    def committed(self, number: int) -> bool:
+        return True
+
+    def commit_failed(self) -> None: ...
+
+
+async def test_a_confirm_keeps_the_broker_awake(tmp_path: Path) -> None:
+    """Its client publishes again. Nobody waits for other commits, so nothing is expected after them."""
+    app = App(Settings(host="127.0.0.1", port=0, management_port=None, data_dir=tmp_path))
+    await app.start()
+    busy_poll = app._busy_poll = BusyPoll(asyncio.get_running_loop(), 0.5, Seconds())
+    assert app.broker.journal is not None
+    before = app.broker.journal.committed
+    app.broker.journal.ask()
+    async with asyncio.timeout(10):
+        while app.broker.journal.committed == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert not busy_poll.is_awake
+    app.broker.waiting[Waiter()] = None
+    app.broker.journal.ask()
+    async with asyncio.timeout(10):
+        while app.broker.waiting:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert busy_poll.is_awake
+    app._busy_poll = None
+    busy_poll._until = 0.0
+    await app.stop()
+
+
 async def test_off_where_it_is_not_wanted_or_does_harm() -> None:
     loop = asyncio.get_running_loop()
     assert make_busy_poll(loop, 0, 8.0) is None

@@ -260,3 +260,25 @@ def test_help(command: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "--data-dir" in ended.stdout
     assert "--port" not in ended.stdout
+
+
+# A damaged log
+
+
+def test_serve_check_and_backup_say_what_a_damaged_log_has_lost(killed: Path, tmp_path: Path) -> None:
+    log = killed / f"{DATABASE}-wal"
+    used = len(log.read_bytes().rstrip(b"\0"))
+    with log.open("r+b") as file:
+        file.seek(used // 2)
+        octets = file.read(4)
+        file.seek(used // 2)
+        file.write(bytes(octet ^ 0xFF for octet in octets))
+    before = state_of(killed)
+    ended = check(killed)
+    assert ended.returncode == 1, ended
+    assert "messages are lost" in ended.stdout + ended.stderr
+    assert_refused(
+        rabbitlike("serve", "--data-dir", str(killed), "--port", "0", "--management-port", "none"), "are lost"
+    )
+    assert_refused(backup(killed, tmp_path / "copy"), "are lost")
+    assert state_of(killed) == before, "it stays as it is for whoever can repair it"

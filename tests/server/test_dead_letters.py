@@ -80,7 +80,7 @@ def test_a_webhook_that_hangs() -> None:
     """F10 an address that takes connections and says nothing costs neither queues nor the API anything."""
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
-        running(RABBITLIKE_WEBHOOK_SECRET="hidden") as broker,
+        running("--webhook-allow", "127.0.0.0/8", RABBITLIKE_WEBHOOK_SECRET="hidden") as broker,
         api_of(broker) as api,
         channel_of(broker) as ch,
     ):

@@ -343,6 +343,46 @@ def test_a_database_nobody_may_read(folder: Path) -> None:
     assert_refused(serve(folder), f"{folder}/{DATABASE}")
 
 
+# Gone while it is used
+
+
+@pytest.mark.parametrize("name", [DATABASE, f"{DATABASE}-wal"])
+def test_nothing_is_confirmed_when_a_file_was_deleted(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "data"
+    with running(*flags(folder)) as broker, pika_channel(broker) as consuming:
+        with Publisher(broker.port, QUEUE) as publisher:
+            publisher.confirms(200)
+            os.kill(broker.process.pid, signal.SIGSTOP)
+            (folder / name).unlink()
+            known = publisher.answered  # but for what the broker had sent before it was stopped
+            time.sleep(0.2)
+            sent = len(publisher.confirmed)
+            os.kill(broker.process.pid, signal.SIGCONT)
+            until(lambda: publisher.blocked, "the alarm sees it")
+            assert publisher.blocked == ["low on disk"]
+            until(lambda: publisher.refused, "what waited for the commit is nacked")
+            time.sleep(1.0)
+            # One commit may have been done before the file went, and be reported after.
+            assert known <= sent <= len(publisher.confirmed) <= sent + 50
+            taken = [consuming.basic_get(QUEUE) for _ in range(100)]
+            assert [int(body[:8]) for _, _, body in taken] == list(range(1, 101)), "consumers are served"
+            assert f"commit failed: {folder / name} was deleted while the broker uses it: put it back" in broker.log()
+            kill(broker)
+
+
+def test_a_deleted_database_is_noticed_when_nothing_is_committed(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with running(*flags(folder)) as broker:
+        (folder / DATABASE).rename(folder / "elsewhere")
+        until(lambda: "disk alarm raised" in broker.log(), "the alarm sees it")
+        assert f"{folder / DATABASE} was moved away while the broker uses it: put it back" in broker.log()
+        (folder / "elsewhere").rename(folder / DATABASE)
+        until(lambda: "disk alarm cleared" in broker.log(), "the alarm sees it")
+        with Publisher(broker.port, QUEUE) as publisher:
+            publisher.confirms(20)
+            publisher.stop()
+
+
 # Damaged, foreign
 
 
@@ -408,6 +448,37 @@ def test_a_file_that_cannot_be_used_is_refused_and_left_alone(
     assert state_of(folder) == before
 
 
+def _empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def _missing(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"), [(_empty, "is empty, so its data is lost"), (_missing, "is missing, but lock")]
+)
+def test_a_broker_never_starts_empty_where_there_was_data(
+    folder: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    """It would have its default user again, too. `check` agrees."""
+    harm(folder / DATABASE)
+    before = state_of(folder)
+    assert_refused(serve(folder), f"{folder}/{DATABASE} {said}")
+    assert state_of(folder) == before
+    checked = subprocess.run(
+        [sys.executable, "-m", "rabbitlike", "check", "--data-dir", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert (checked.returncode, checked.stderr) == (1, "")
+    assert checked.stdout.startswith(f"damage: {folder}/{DATABASE} {said}")
+    assert state_of(folder) == before
+
+
 def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
     (tmp_path / DATABASE).mkdir()
     assert_refused(serve(tmp_path), str(tmp_path / DATABASE))
@@ -429,3 +500,12 @@ def test_one_broker_for_a_folder(tmp_path: Path) -> None:
         kill(first)
         with running(*flags(folder)) as second:  # at once: a lock dies with its holder
             assert set(numbers_in(second.port, QUEUE)) >= publisher.confirmed
+
+
+def test_one_broker_for_a_folder_without_its_lock_file(tmp_path: Path) -> None:
+    folder, link = tmp_path / "data", tmp_path / "link"
+    link.symlink_to(folder)
+    with running(*flags(folder)):
+        (folder / "lock").unlink()
+        for path in (folder, link):
+            assert_refused(serve(path), f"data folder {path} is in use by another process: stop that broker")

@@ -6,8 +6,10 @@ import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -109,7 +111,7 @@ def test_whoever_asks_much_and_hangs_up_leaves_no_trace(broker: BrokerProcess, i
 
 @asynccontextmanager
 async def serving(app: Callable[..., Awaitable[None]]) -> AsyncIterator[tuple[str, int]]:
-    config = uvicorn.Config(app, http=intake.Intake, lifespan="off", log_config=None)
+    config = uvicorn.Config(app, http=partial(intake.Intake, intake.Incomplete()), lifespan="off", log_config=None)
     config.load()
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -171,3 +173,80 @@ async def test_a_head_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> Non
             writer.write(b"GET / HT")
             assert await asyncio.wait_for(reader.read(), 10) == b""
             writer.close()
+
+
+HALF_A_HEAD = b"GET /api/whoami HTTP/1.1\r\nHost: x\r\nX: "
+HALF_A_BODY = b"POST /api/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nusername="
+
+
+@pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
+def test_slow_requests_keep_nobody_out(broker: BrokerProcess, sent: bytes) -> None:
+    """More of them than there may be connections, from the same address as a client that sends its requests whole."""
+    with ExitStack() as stack:
+        for _ in range(intake.MAX_CONNECTIONS + 100):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", broker.management_port), 10))
+            with suppress(ConnectionError):
+                client.sendall(sent)
+        for _ in range(5):
+            answer = httpx.get(f"http://127.0.0.1:{broker.management_port}/api/whoami", auth=AUTH, timeout=30)
+            assert answer.status_code == 200
+    assert 1 <= broker.log().count("have not sent a whole request") <= 2, "once a minute, not once a connection"
+
+
+async def app_that_reads(scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+    if scope["path"] == "/upload":
+        scope["state"]["caller"] = "somebody"  # what a login leaves behind
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def is_open(reader: asyncio.StreamReader) -> bool:
+    with suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(0.05):
+            await reader.read(1)
+        return False
+    return reader.exception() is None and not reader.at_eof()
+
+
+async def test_the_oldest_slow_request_of_the_busiest_address_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MAX_INCOMPLETE", 6)
+    monkeypatch.setattr(intake, "MAX_INCOMPLETE_OF_ADDRESS", 5)
+
+    async with serving(app_that_reads) as address:
+
+        async def begin(source: str, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection(*address, local_addr=(source, 0))
+            writer.write(sent)
+            await asyncio.sleep(0.005)
+            return reader, writer
+
+        upload = await begin("127.0.0.2", b"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n1")
+        patient = await begin("127.0.0.3", HALF_A_HEAD)
+        many = [await begin("127.0.0.2", HALF_A_HEAD) for _ in range(8)]
+        # Five of one address, the last; the body of a request that is logged in, and the other address, may wait.
+        assert [await is_open(reader) for reader, _ in many] == [False] * 3 + [True] * 5
+        patient[1].write(b"y\r\n\r\n")
+        assert (await asyncio.wait_for(patient[0].readuntil(b"\r\n\r\n"), 10)).startswith(b"HTTP/1.1 200")
+        upload[1].write(b"234567890")
+        assert (await asyncio.wait_for(upload[0].readuntil(b"\r\n\r\n"), 10)).startswith(b"HTTP/1.1 200")
+        # Both wait for the next request now and count again, as the newest; one more connection is one too many.
+        last = await begin("127.0.0.4", HALF_A_HEAD)
+        assert [await is_open(reader) for reader, _ in (*many, upload, patient, last)] == [False] * 5 + [True] * 6
+        for _, writer in (upload, patient, last, *many):
+            writer.close()
+
+
+def test_a_connection_is_kept_for_the_next_request(broker: BrokerProcess) -> None:
+    """parity: for a minute; the management UI asks every five seconds, and so do most pollers."""
+    with socket.create_connection(("localhost", broker.management_port), 10) as client:
+        for wait_s in (6.5, 0):
+            client.sendall(REQUEST.replace(b"/api/queues", b"/api/whoami"))
+            answer = b""
+            while not answer.endswith(b"}"):  # head and body may come by themselves
+                part = client.recv(65536)
+                assert part, "closed"
+                answer += part
+            assert answer.startswith(b"HTTP/1.1 200")
+            time.sleep(wait_s)

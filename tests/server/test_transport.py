@@ -11,6 +11,7 @@ from pamqp import commands, header
 
 from rabbitlike.server.transport import LINGER_MS
 from tests.server.raw import PROTOCOL_HEADER, RawClient
+from tests.support import frames
 from tests.support.broker_process import BrokerProcess, running
 
 
@@ -114,6 +115,67 @@ def test_who_does_not_close_after_us_is_dropped(broker: BrokerProcess) -> None:
                 time.sleep(0.05)
                 assert time.monotonic() - started < LINGER_MS / 1000 + 5
         assert time.monotonic() - started > LINGER_MS / 1000 - 0.5
+
+
+LARGE = bytes(range(250)) * 100_000
+
+
+def put_large(client: RawClient, queue: str) -> None:
+    client.log_in()
+    client.open_channel()
+    client.send(commands.Queue.Declare(queue=queue, exclusive=True), 1)
+    client.expect(commands.Queue.DeclareOk)
+    client.send(commands.Basic.Publish(routing_key=queue), 1)
+    client.sock.sendall(frames.header_frame(1, len(LARGE), frames.properties()))
+    for at in range(0, len(LARGE), 100_000):
+        client.sock.sendall(frames.body_frame(1, LARGE[at : at + 100_000]))
+
+
+def read_large(client: RawClient) -> None:
+    client.expect(commands.Basic.GetOk)
+    start = client.read()
+    assert isinstance(start, header.ContentHeader)
+    parts: list[bytes] = []
+    size = 0
+    while size < start.body_size:
+        part = client.read()
+        assert isinstance(part, bytes)
+        parts.append(part)
+        size += len(part)
+    assert b"".join(parts) == LARGE
+
+
+def test_a_large_message_goes_out_before_the_answer_to_close(broker: BrokerProcess) -> None:
+    """The client asks for it and closes at once; it reads late."""
+    with RawClient.connect(broker.port) as client:
+        put_large(client, "large-close")
+        client.send(commands.Basic.Get(queue="large-close", no_ack=True), 1)
+        client.send(commands.Queue.Declare(queue="large-close", passive=True), 1)
+        client.send(commands.Connection.Close(200, "bye", 0, 0))
+        time.sleep(0.3)
+        read_large(client)
+        client.expect(commands.Queue.DeclareOk)
+        client.expect(commands.Connection.CloseOk)
+
+
+def test_a_large_message_reaches_a_client_that_has_closed_its_half(broker: BrokerProcess) -> None:
+    with RawClient.connect(broker.port) as client:
+        put_large(client, "large-half")
+        client.send(commands.Basic.Get(queue="large-half", no_ack=True), 1)
+        client.sock.shutdown(socket.SHUT_WR)
+        read_large(client)
+        assert client.sock.recv(1) == b""
+
+
+def test_a_client_that_goes_in_the_middle_of_a_large_message(broker: BrokerProcess) -> None:
+    with RawClient.connect(broker.port) as client:
+        put_large(client, "large-gone")
+        client.send(commands.Basic.Get(queue="large-gone", no_ack=True), 1)
+        client.expect(commands.Basic.GetOk)
+    with RawClient.connect(broker.port) as client:
+        put_large(client, "large-next")
+        client.send(commands.Basic.Get(queue="large-next", no_ack=True), 1)
+        read_large(client)
 
 
 @pytest.fixture(scope="module")

@@ -140,6 +140,7 @@ def test_a_broker_that_is_killed_while_rows_are_written(spark: SparkSession, tmp
 
         def kill_half_way() -> None:
             until_some(port)
+            time.sleep(1.0)  # they have arrived; now they are committed as well
             broker.process.kill()
             broker.process.wait()
             brokers.enter_context(running(*flags, "--port", str(port)))

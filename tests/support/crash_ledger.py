@@ -77,9 +77,6 @@ class Ledger:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
         self.now = 0
-        #: All that had been heard from the broker before this time is committed.
-        self.certain_at = -1
-        self._certain_by = ""
         #: Which durable queues there must be (True), must not be (False) and may be (None).
         self.queues: dict[str, bool | None] = {}
         #: Which of them are bound for certain.
@@ -110,8 +107,6 @@ class Ledger:
     def answered(self, link: Link, asked_at: int) -> None:
         """An answer that waits for a commit, to what was asked then."""
         link.certain_at = max(link.certain_at, asked_at)
-        if asked_at > self.certain_at:
-            self.certain_at, self._certain_by = asked_at, link.name
 
     def delivered(self, number: int, queue: str) -> Entry | None:
         """None: nobody knows of such a message."""
@@ -161,8 +156,8 @@ class Ledger:
             return
         if not entry.is_persistent:
             yield f"{entry} is transient and came back in {queue}"
-        if entry.home == queue and 0 <= entry.delivered_at < self.certain_at and not found.redelivered:
-            yield f"{entry} is not redelivered; up to {self.certain_at} all is certain, by {self._certain_by}"
+        if entry.home == queue and entry.delivered_at >= 0 and not found.redelivered:
+            yield f"{entry} is not redelivered"
 
     def _judge_order(self, queue: str, numbers: list[int]) -> Iterable[str]:
         """Highest level first; per publisher as it was sent; and otherwise as it stood before."""

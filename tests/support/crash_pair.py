@@ -6,6 +6,8 @@
     pair.begin_commit(); ...; pair.end_commit()    # what happens in between is the next commit's
     pair = disk.boot(now_ms=..., crash=True)       # the process died: only what was committed is left
 
+Deliveries that the mark on disk does not cover wait for a commit; that one comes by itself (`commit_for_delivery`).
+
 What must stay true: a commit is begun only when the broker asked for one, just as the writer would.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,8 +25,8 @@ from rabbitlike.broker.journal import Journal
 from rabbitlike.config import BrokerSettings
 from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey, StorageError, Store, Work
 from rabbitlike.storage.store import SqliteStore
-from rabbitlike.testing import FakeClock
 from tests.support.pair import Client, Pair, whole
+from tests.support.turns import TurnClock
 
 T = TypeVar("T")
 
@@ -43,6 +45,8 @@ class SimulatedStore:
         self.attempts: dict[tuple[int, int], Attempt] = {}
         self.seen: dict[tuple[str, bytes], SeenKey] = {}
         self.last_batch_id = 0
+        #: Of all batches that were read piece by piece.
+        self.readers: list[SimulatedReader] = []
 
     async def open(self) -> Recovered:
         self.batches = {number: batch for number, batch in self.batches.items() if not batch.is_transient}
@@ -67,7 +71,7 @@ class SimulatedStore:
             self.marks.pop(gone, None)
         for batch in work.batches:
             assert batch.batch_id > self.last_batch_id, "batch ids only grow"
-            self.batches[batch.batch_id] = batch
+            self.batches[batch.batch_id] = replace(batch, data=batch.packed(), pack=None)
             self.last_batch_id = batch.batch_id
         for number in work.removed_batches:
             assert self.batches.pop(number, None) is not None, f"batch {number} is removed and was not there"
@@ -93,8 +97,35 @@ class SimulatedStore:
             raise StorageError(f"batch {batch_id} is not there")
         return self.batches[batch_id].data
 
+    def open_batch(self, batch_id: int) -> SimulatedReader:
+        if batch_id not in self.batches:
+            raise StorageError(f"batch {batch_id} is not there")
+        self.readers.append(SimulatedReader(self.batches[batch_id].packed()))
+        return self.readers[-1]
+
     async def close(self) -> None:
         return None
+
+
+class SimulatedReader:
+    """A batch that is read piece by piece."""
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self._data = data
+        self._at = 0
+        self.is_open = True
+        self.reads = 0
+
+    def read(self, most: int) -> bytes:
+        assert self.is_open
+        self.reads += 1
+        part = self._data[self._at : self._at + most]
+        self._at += len(part)
+        return part
+
+    def close(self) -> None:
+        self.is_open = False
 
 
 class Disk:
@@ -103,6 +134,7 @@ class Disk:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._store: Store | None = None
+        self._pair: DurablePair | None = None
 
     def run(self, work: Coroutine[object, object, T]) -> T:
         return self._loop.run_until_complete(work)
@@ -110,9 +142,13 @@ class Disk:
     def boot(self, *, now_ms: int = START_MS, crash: bool = False, **settings: object) -> DurablePair:
         """A broker on what is there, after the last one ended well or was cut off."""
         if self._store is not None:
+            if self._pair is not None and not crash:
+                self._pair.broker.settle_marks()
+                self._pair.commit_all()
             self.leave(self._store, crash=crash)
         self._store = self.open()
-        return DurablePair(self, self._store, self.run(self._store.open()), now_ms, **settings)
+        self._pair = DurablePair(self, self._store, self.run(self._store.open()), now_ms, **settings)
+        return self._pair
 
     def open(self) -> Store:
         raise NotImplementedError
@@ -168,7 +204,7 @@ class DurablePair(Pair):
     """A Pair whose broker keeps things on a disk."""
 
     def __init__(self, disk: Disk, store: Store, recovered: Recovered, now_ms: int, **settings: object) -> None:
-        self.clock = FakeClock(now_ms)
+        self.clock = TurnClock(now_ms)
         self.disk = disk
         self.store = store
         self.is_awake = False
@@ -179,6 +215,8 @@ class DurablePair(Pair):
         self.cut = whole
         #: The number and the work of the commit that was begun and has not ended.
         self.in_flight: tuple[int, Work] | None = None
+        self.commit_for_delivery: Callable[[], None] = self.commit_all
+        self._is_ending = False
         self.broker.recover(recovered)
 
     def _wake(self) -> None:
@@ -204,13 +242,24 @@ class DurablePair(Pair):
         self.write()
         number, _ = self.in_flight
         self.in_flight = None
+        self._is_ending = True
         self.broker.committed(number)
         self.settle()
+        self._is_ending = False
         return number
 
     def commit_all(self) -> None:
+        if self.in_flight is not None:
+            self.end_commit()
         while self.begin_commit():
             self.end_commit()
+
+    def settle(self) -> None:
+        super().settle()
+        if not self._is_ending and any(
+            queue.hold_until for vhost in self.broker.vhosts.values() for queue in vhost.queues.values()
+        ):
+            self.commit_for_delivery()
 
     @property
     def is_busy(self) -> bool:

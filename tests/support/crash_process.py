@@ -48,6 +48,10 @@ class DurableProcess:
         self._errors.seek(0)
         return self._errors.read()
 
+    def interrupt(self) -> None:
+        """SIGKILL, without a wait; `kill` must follow."""
+        self._process.kill()
+
     def kill(self) -> str:
         """SIGKILL, if it has not ended by itself; all it has logged."""
         if self._process.poll() is None:

@@ -21,28 +21,37 @@ Whatever the server writes is read by pamqp, and no frame may exceed the negotia
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+import pytest
 from pamqp import base, body, commands, header
 
 from rabbitlike.broker.broker import Broker
 from rabbitlike.broker.permissions import Permission, TopicPermission
 from rabbitlike.config import BrokerSettings
+from rabbitlike.protocol.frames import BodyFrames
 from rabbitlike.session.connection import Connection
 from rabbitlike.session.wire import Peer
 from rabbitlike.storage.memory import MemoryStore
-from rabbitlike.testing import FakeClock
 from tests.support import frames
 from tests.support.frames import Received, Typed, loose
+from tests.support.turns import TurnClock, recorder
 
-__all__ = ["Channel", "Client", "Message", "Pair", "Typed", "bytewise", "loose", "random_cuts", "whole"]
+__all__ = ["Channel", "Client", "Message", "Pair", "Typed", "bytewise", "loose", "random_cuts", "whole", "whole_turns"]
 
 F = TypeVar("F", bound=base.Frame)
 Cut = Callable[[bytes], Iterable[bytes]]
+
+#: All tests with turns of one step: nothing that a client sees may depend on where a turn ends.
+SLICED = os.environ.get("RABBITLIKE_TEST_SLICED", "0") not in ("", "0")
+
+#: For a test of what one turn does with all of a read.
+whole_turns = pytest.mark.skipif(SLICED, reason="turns of one step gather nothing")
 
 READ_SIZE = 256 * 1024
 HIGH_WATER, LOW_WATER = 64 * 1024, 16 * 1024
@@ -115,6 +124,10 @@ class MemoryWire:
             assert self.connection is not None
             self.connection.pause_delivery()
 
+    def write_frames(self, frames: BodyFrames) -> None:
+        while data := frames.take(HIGH_WATER):
+            self.write(data)
+
     def close(self) -> None:
         self.is_closed = True
 
@@ -142,7 +155,7 @@ class MemoryWire:
         if not self.is_lost:
             self.is_lost = True
             assert self.connection is not None
-            self.connection.lost()
+            recorder.run(self.connection.lost)
 
     def step(self) -> bool:
         """One event of the loop; False when there is none."""
@@ -154,7 +167,7 @@ class MemoryWire:
         if self.is_delivery_paused and self.client_reads:
             self.is_delivery_paused = False
             assert self.connection is not None
-            self.connection.resume_delivery()
+            recorder.run(self.connection.resume_delivery)
             return True
         if not self.inbox or not self.is_reading or self.is_gone:
             return False
@@ -171,7 +184,8 @@ class MemoryWire:
         buffer[: len(leftover)] = leftover
         end = len(leftover) + len(data)
         buffer[len(leftover) : end] = data
-        self.connection.receive(buffer, end)
+        connection = self.connection
+        recorder.run(lambda: connection.receive(buffer, end))
 
 
 class Pair:
@@ -180,11 +194,18 @@ class Pair:
     def __init__(self, *, cut: Cut = whole, **settings: object) -> None:
         unknown = set(settings) - {field.name for field in dataclasses.fields(BrokerSettings)}
         assert not unknown, f"no such setting: {unknown}"
-        self.clock = FakeClock()
+        self.clock = TurnClock()
         self.broker = Broker(BrokerSettings(**settings), MemoryStore(), self.clock)  # type: ignore[arg-type]
+        if SLICED:
+            self.slice()
         self.buffer = bytearray(4096)
         self.clients: list[Client] = []
         self.cut = cut
+
+    def slice(self) -> None:
+        """From now on each turn ends after one step of whatever it does."""
+        self.clock.tick_ns = 1_000_000_000
+        self.broker.turn.stride = 1
 
     def dial(self, *, host: str = "127.0.0.1", tls: bool = False, certificate_name: str | None = None) -> Client:
         """A socket is connected and nothing was said."""
@@ -237,6 +258,9 @@ class Pair:
             busy = False
             for client in list(self.clients):
                 busy |= client.wire.step()
+            if self.broker.turn.is_behind:
+                self.clock.advance(0)
+                busy = True
 
 
 # ----------------------------------------------------------------------------------------------- the client

@@ -12,8 +12,8 @@ from rich.console import Console
 from benchmarks import brokers, report, runner
 from benchmarks.brokers import Kind, Launch, Place, Running
 from benchmarks.runner import BASELINE, OURS, SINK, WITHOUT
-from benchmarks.scenarios import latency
-from benchmarks.scenarios.scenario import Sample, Scenario, Unit
+from benchmarks.scenarios import durable, latency
+from benchmarks.scenarios.scenario import TIMES_FDATASYNC, Sample, Scenario, Unit
 
 PLAN = runner.Plan(repeat=3, retake=0, seconds=0.1)
 
@@ -69,3 +69,18 @@ def test_the_sink_is_not_asked_for_what_it_cannot_do() -> None:
     durable = Scenario("durable", "kept", Unit.RATE, lambda broker, seconds: Sample(1.0), place=Place.DISK)
     assert runner.side(durable, SINK) is None
     assert runner.side(durable, OURS) is durable
+
+
+def test_a_confirm_is_held_against_a_bare_fdatasync() -> None:
+    """Measured in the same sample, and shown beside it."""
+    (scenario,) = [entry for entry in durable.SCENARIOS if entry.name == "confirm-latency"]
+    kind = brokers.rabbitlike()
+    (outcome,) = runner.run([kind], [scenario], replace(PLAN, repeat=1, seconds=0.3), say=lambda line: None)
+    assert not outcome.figures[OURS].failures
+    middle = outcome.figures[OURS].median()
+    assert middle is not None
+    assert middle.details["fdatasync_p50_us"] > 0
+    assert middle.details[TIMES_FDATASYNC] == pytest.approx(middle.value / middle.details["fdatasync_p50_us"])
+    console = Console(width=160, file=io.StringIO(), record=True)
+    report.print_table(console, [outcome], [OURS], {OURS: kind.version})
+    assert "× fdatasync" in console.export_text()

@@ -190,3 +190,21 @@ def test_copies_in_a_transaction(pair: Pair) -> None:
     assert (ch.drain("to"), ch.drain("bcc")) == ([], [])
     ch.call(commands.Tx.Commit(), commands.Tx.CommitOk)
     assert (ch.drain("to"), ch.drain("bcc")) == ([b"m"], [b"m"])
+
+
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+@pytest.mark.parametrize("delay", [{}, {"x-delay": Typed("l", 1000)}], ids=["now", "delayed"])
+def test_topic_permissions_apply_to_copies(pair: Pair, header: str, delay: dict[str, object]) -> None:
+    """parity: RabbitMQ 4.0.3 and later check every key, not only the publish's own."""
+    pair.add_user("bob", "pw")
+    pair.set_topic_permission("bob", "amq.topic", write=r"^bob\.", read="")
+    guest = pair.connect().channel()
+    queues(guest, "amq.topic", "bob.a", "bob.b", "payroll")
+    bob = pair.connect("bob", "pw")
+    ch = bob.channel()
+    ch.publish(b"fine", "amq.topic", "bob.a", headers={header: ["bob.b"]})
+    ch.publish(b"forged", "amq.topic", "bob.a", headers={header: ["bob.b", "payroll"], **delay})
+    text = "write access to topic 'payroll' in exchange 'amq.topic' in vhost '/' refused for user 'bob'"
+    ch.expect_close(403, f"ACCESS_REFUSED - {text}", commands.Basic.Publish)
+    pair.advance(1000)
+    assert [guest.drain(name) for name in ("bob.a", "bob.b", "payroll")] == [[b"fine"], [b"fine"], []]

@@ -3,7 +3,7 @@
 from pamqp import base, commands
 
 from tests.support import frames
-from tests.support.pair import Channel, Pair
+from tests.support.pair import Channel, Pair, whole_turns
 
 
 def publish_bytes(channel: int, body: bytes, *, exchange: str = "", key: str = "q", mandatory: bool = False) -> bytes:
@@ -214,6 +214,7 @@ def test_return_without_confirms() -> None:
     ch.expect_nothing()
 
 
+@whole_turns
 def test_acks_of_one_read_are_gathered() -> None:
     """#93 a hundred publishes in one read need one cumulative ack, not a hundred."""
     ch = Pair().connect().channel()

@@ -36,6 +36,9 @@ def test_thousands_of_consumers_that_leave(
     leaving = b"".join(
         encode_method(commands.Basic.Cancel(consumer_tag=tag, nowait=True), 1) for tag in tags[: MANY - 1]
     )
+    pair.clock.tick_ns = (
+        100_000  # work takes time here: a read of thousands is handled in several turns, as it is served
+    )
     with bounded_time(3):
         if end == "channel closed":
             ch.close()
@@ -65,6 +68,23 @@ def test_thousands_of_consumers_that_share_a_prefetch(pair: Pair, bystander: Bys
     acks = b"".join(encode_method(commands.Basic.Ack(tag), 1) for tag in range(1, 5001))
     with bounded_time(0.5):
         client.feed(acks)
+    bystander.expect_unharmed()
+
+
+def test_thousands_of_consumers_that_are_full_together(pair: Pair, bystander: Bystander) -> None:
+    """#122 A message that none of them can take costs one look at each, not one move of all for each."""
+    client = pair.connect()
+    ch = client.channel(1)
+    ch.declare("q")
+    ch.qos(1, is_global=True)
+    consume_often(client, 1, "q")
+    for _ in range(21):
+        ch.publish(b"m", key="q")
+    with bounded_time(1):
+        for tag in range(1, 21):
+            assert ch.expect_message().tag == tag
+            client.expect_nothing()
+            ch.ack(tag)
     bystander.expect_unharmed()
 
 

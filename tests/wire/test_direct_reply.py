@@ -257,3 +257,22 @@ def test_a_second_reply_consumer_with_the_tag_of_the_first() -> None:
     ch = requester(Pair().connect())
     ch.send(loose(commands.Basic.Consume, queue=REPLY_TO, consumer_tag="replies", no_ack=True))
     ch.expect_close(406, "PRECONDITION_FAILED - reply consumer already set", commands.Basic.Consume)
+
+
+def test_an_address_works_in_its_own_vhost_alone() -> None:
+    """Replies from another vhost would get around its permissions: there the address is unknown."""
+    pair = Pair()
+    ch = requester(pair.connect())
+    address = ask(ch)
+    pair.broker.set_vhost("other")
+    pair.add_user("bob", "pw", vhost="other")
+    bob = pair.connect("bob", "pw", "other")
+    outside = bob.channel()
+    outside.publish(b"forged", key=address, mandatory=True)
+    assert outside.expect(commands.Basic.Return).reply_code == 312
+    ch.expect_nothing()
+    outside = bob.channel()
+    outside.send(commands.Queue.Declare(queue=address, passive=True))
+    outside.expect_close(404, f"NOT_FOUND - no queue '{address}' in vhost 'other'", commands.Queue.Declare)
+    pair.connect().channel().publish(b"reply", key=address)
+    assert ch.expect_message().body == b"reply"

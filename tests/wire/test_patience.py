@@ -208,18 +208,10 @@ def test_who_floods_and_is_held() -> None:
         assert client.socket.is_reading
 
 
-class Ticking(FakeClock):
-    """A millisecond passes whenever somebody looks."""
-
-    def now_ms(self) -> int:
-        self._now_ms += 1
-        return self._now_ms
-
-
 @pytest.mark.parametrize("what", ["declares", "publishes"])
 def test_a_read_full_of_requests_is_handled_in_parts(what: str) -> None:
     """#10 Requests that take long do not keep the others waiting until the last of them is done; none is lost."""
-    client = Dialled(Ticking())
+    client = Dialled(FakeClock(tick_ns=500_000))
     client.feed(OPENED + encode_method(commands.Channel.Open(), 1))
     client.socket.written.clear()
     if what == "declares":

@@ -19,7 +19,7 @@ from rabbitlike.broker.exchanges.values import comparable, shown
 from rabbitlike.protocol.errors import precondition_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Destination
@@ -72,7 +72,7 @@ class ConsistentHashExchange(Exchange):
         if int(binding.routing_key) < 1:
             raise precondition_failed("The binding key must be greater than 0")
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
         if self._stale:
             self._build_ring()
         if not self._points:
@@ -108,6 +108,8 @@ class ConsistentHashExchange(Exchange):
 
     def _index(self, binding: Binding) -> None:
         self._stale = True
+        self._points = []
+        self._owners = []
 
     _unindex = _index
 

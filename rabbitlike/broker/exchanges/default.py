@@ -8,7 +8,7 @@ from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Destination
@@ -29,7 +29,7 @@ class DefaultExchange(Exchange):
         super().__init__("", vhost, durable=True, auto_delete=False, internal=False, arguments=Table())
         self._queues = queues
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
         queue = self._queues.get(routing_key)
         return () if queue is None else (queue,)
 

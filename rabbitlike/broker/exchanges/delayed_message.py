@@ -12,7 +12,7 @@ from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.protocol.errors import precondition_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Destination
@@ -64,8 +64,11 @@ class DelayedMessageExchange(Exchange):
     def check_binding(self, binding: Binding) -> None:
         self._inner.check_binding(binding)
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
-        return self._inner.match(routing_key, properties)
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
+        before = self._inner.steps
+        found = self._inner.match(routing_key, properties)
+        self.steps += self._inner.steps - before
+        return found
 
     def remember(self, message: Message, properties: Properties) -> None:
         self._inner.remember(message, properties)

@@ -15,7 +15,7 @@ from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import kind_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from rabbitlike.broker.bindings import Binding, Identity
     from rabbitlike.broker.duplicates import Duplicates
@@ -34,6 +34,8 @@ D = TypeVar("D")
 
 #: The argument that names the alternate exchange: RabbitMQ's spelling, then LavinMQ's.
 ALTERNATE: Final = ("alternate-exchange", "x-alternate-exchange")
+#: A message may take so many steps to be routed: some milliseconds. Others wait meanwhile.
+MOST_STEPS: Final = 100_000
 
 
 class Exchange:
@@ -53,6 +55,7 @@ class Exchange:
         "operator_policy",
         "policy",
         "schema",
+        "steps",
         "vhost",
         "violations",
     )
@@ -82,6 +85,8 @@ class Exchange:
         #: What is published to it must conform to this, and how much did not.
         self.schema: Schema | None = None
         self.violations = 0
+        #: How much `match` has done, where that is more than a look: nodes and fields that were compared.
+        self.steps = 0
         self._bindings: dict[Identity, Binding] = {}
         #: Exchanges among the destinations, with the number of bindings to each.
         self.downstream: dict[Exchange, int] = {}
@@ -177,8 +182,9 @@ class Exchange:
             self._unindex(known)
         return known
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
-        """Where a message with this key and these properties goes."""
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
+        """Where a message with this key and these properties goes. 406 when finding out takes more than
+        `MOST_STEPS`."""
         raise NotImplementedError
 
     def remember(self, message: Message, properties: Properties) -> None:
@@ -211,6 +217,12 @@ def exclude(counts: dict[D, int], destination: D) -> None:
         counts[destination] = left
     else:
         del counts[destination]
+
+
+def too_many_steps(exchange: Exchange) -> AmqpError:
+    return precondition_failed(
+        f"routing takes too long: {exchange} has too many bindings with wildcards or headers for this message"
+    )
 
 
 def _flag(value: bool) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rabbitlike.broker.exchanges.exchange import Exchange, exclude, include
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Counts, Destination
@@ -23,7 +23,7 @@ class FanoutExchange(Exchange):
     def _prepare(self) -> None:
         self._destinations: Counts = {}
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
         return self._destinations
 
     def _index(self, binding: Binding) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.exchanges.exchange import Exchange, exclude, include
+from rabbitlike.broker.exchanges.exchange import MOST_STEPS, Exchange, exclude, include, too_many_steps
 from rabbitlike.broker.exchanges.values import comparable, term
 from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.protocol.tables import kind_name
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Collection, Hashable
 
     from rabbitlike.broker.bindings import Binding, Identity
     from rabbitlike.broker.exchanges.exchange import Counts, Destination
@@ -27,6 +27,8 @@ MODES: Final = ("all", "any", "all-with-x", "any-with-x")
 # Octets of raw headers, and destinations counted like octets; at the limit the cache starts anew.
 CACHE_LIMIT: Final = 1 << 20
 CACHE_ENTRY: Final = 64
+# Comparing up to so many fields is one step.
+FEW_FIELDS: Final = 16
 # Headers longer than this are rarely sent twice.
 CACHED_HEADERS_MAX: Final = 1024
 
@@ -101,7 +103,7 @@ class HeadersExchange(Exchange):
                 f"Invalid x-match field value {term(mode)}; expected all, any, all-with-x, or any-with-x"
             )
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
         if not properties.has_headers or not self._files:
             return self._always
         raw = properties.headers_raw
@@ -117,11 +119,18 @@ class HeadersExchange(Exchange):
         headers = {name: comparable(value) for name, value in table.items()}
         found = self._always.copy()
         files = self._files
+        last_step = self.steps + MOST_STEPS
         for name, value in headers.items():
             for place in ((name, value), (name, PRESENT)):
                 for pattern in files.get(place, ()):
-                    if pattern.matches(headers):
+                    if pattern.matches(headers) and pattern.destination not in found:
                         found[pattern.destination] = 1
+                    else:
+                        self.steps += 1
+                    if len(pattern.fields) > FEW_FIELDS and not pattern.is_any:
+                        self.steps += len(pattern.fields)
+                    if self.steps > last_step:
+                        raise too_many_steps(self)
         return found
 
     def _keep(self, raw: bytes, found: tuple[Destination, ...]) -> None:

@@ -11,7 +11,7 @@ from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.exchanges.hashing import hash_octets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Destination
@@ -28,7 +28,7 @@ class ModulusHashExchange(Exchange):
         #: One entry per binding; emptied by a change and filled again by the next message.
         self._slots: list[Destination] = []
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
         if not self._slots:
             self._slots = [binding.destination for binding in sorted(self.bindings, key=_order)]
             if not self._slots:

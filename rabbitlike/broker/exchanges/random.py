@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rabbitlike.broker.exchanges.exchange import Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Destination
@@ -29,7 +29,7 @@ class RandomExchange(Exchange):
     def cacheable(self) -> bool:
         return False
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
         if not self._pool:
             self._pool = [binding.destination for binding in self.bindings]
             if not self._pool:

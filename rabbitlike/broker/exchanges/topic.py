@@ -1,24 +1,28 @@
 """Topic exchange: binding keys are patterns of words, `*` is one word, `#` any number of them, also none.
 
-The patterns form a trie that is walked once per new routing key, all matching branches side by side, so the time is
-bounded by words times nodes whatever the patterns (`#.#.#.a` is no trap). Answers are cached until a binding changes.
+The patterns form a trie that is walked once per new routing key, all matching branches side by side, so `#.#.#.a` is no
+trap. The nodes that some words lead to are a state; where the next word leads from there is remembered, so that keys
+that begin alike, or differ in words that no pattern has, are walked once for all. What a walk costs at worst, words
+times nodes, is bounded by `MOST_STEPS`. All that is remembered is forgotten when a binding changes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.exchanges.exchange import Exchange, exclude, include
+from rabbitlike.broker.exchanges.exchange import MOST_STEPS, Exchange, exclude, include, too_many_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.exchanges.exchange import Counts, Destination
     from rabbitlike.protocol.properties import Properties
 
-# Cached keys and destinations together; at the limit the cache starts anew.
+# Cached keys and destinations together; at the limit the cache starts anew. The same for nodes in states.
 CACHE_LIMIT: Final = 1 << 16
+#: Stands for all words that are in no pattern: they lead to the same nodes. No word has a dot in it.
+OTHER: Final = "."
 
 
 class _Node:
@@ -68,65 +72,130 @@ class _Node:
             del self.words[word]
 
 
+class _State:
+    """The nodes that some words lead to from the root, and what is known of the words that may follow."""
+
+    __slots__ = ("_found", "following", "nodes")
+
+    def __init__(self, nodes: list[_Node]) -> None:
+        self.nodes = nodes
+        self.following: dict[str, _State] = {}
+        self._found: tuple[Destination, ...] | None = None
+
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        """Of all patterns that end here; always the same object."""
+        if self._found is None:
+            found: dict[Destination, int] = {}
+            for node in self.nodes:
+                if node.counts:
+                    found.update(node.counts)
+            self._found = tuple(found)
+        return self._found
+
+
 class TopicExchange(Exchange):
-    __slots__ = ("_cache", "_cached", "_root", "_step")
+    __slots__ = ("_cache", "_cached", "_root", "_start", "_states", "_states_size", "_step", "_words")
 
     kind = "topic"
 
     def _prepare(self) -> None:
         self._root = _Node()
         self._step = 0
+        #: How often each word is in the patterns.
+        self._words: dict[str, int] = {}
         self._cache: dict[str, tuple[Destination, ...]] = {}
         self._cached = 0
+        self._start: _State | None = None
+        self._states: dict[frozenset[_Node], _State] = {}
+        self._states_size = 0
 
-    def match(self, routing_key: str, properties: Properties) -> Iterable[Destination]:
+    def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
         found = self._cache.get(routing_key)
         if found is None:
-            found = tuple(self._walk(split(routing_key)))
+            found = self._walk(split(routing_key))
             if self._cached > CACHE_LIMIT:
-                self._forget()
+                self._cache.clear()
+                self._cached = 0
             self._cache[routing_key] = found
             self._cached += 1 + len(found)
         return found
 
-    def _walk(self, words: list[str]) -> dict[Destination, int]:
+    def _walk(self, words: list[str]) -> tuple[Destination, ...]:
         """The destinations of all patterns that match `words`."""
-        reached = [self._root]
-        # A `#` node is reached without a word as soon as its parent is: `reached` grows while it is walked.
-        self._step = step = self._step + 1
-        _expand(reached, step)
+        last_step = self.steps + MOST_STEPS
+        state = self._start
+        if state is None:
+            self._step += 1
+            state = self._start = self._state_of(self._expanded([self._root]))
+        known = self._words
         for word in words:
-            self._step = step = step + 1
-            following: list[_Node] = []
-            for node in reached:
-                if node.is_many:
-                    node.reached = step
-                    following.append(node)
-                child = node.words.get(word)
-                if child is not None:
-                    following.append(child)
-                if node.one is not None:
-                    following.append(node.one)
-            if not following:
-                return {}
-            _expand(following, step)
-            reached = following
-        if len(reached) == 1:
-            return reached[0].counts
-        found: dict[Destination, int] = {}
-        for node in reached:
-            if node.counts:
-                found.update(node.counts)
-        return found
+            if word not in known:
+                word = OTHER if OTHER not in known else "\0"
+            following = state.following.get(word)
+            if following is None:
+                self.steps += len(state.nodes)
+                if self.steps > last_step:
+                    raise too_many_steps(self)
+                following = state.following[word] = self._state_after(state, word)
+            state = following
+            if not state.nodes:
+                break
+        self.steps += len(words)
+        return state.destinations
+
+    def _state_after(self, state: _State, word: str) -> _State:
+        reached: list[_Node] = []
+        self._step = step = self._step + 1
+        for node in state.nodes:
+            if node.is_many:
+                node.reached = step
+                reached.append(node)
+            child = node.words.get(word)
+            if child is not None:
+                reached.append(child)
+            if node.one is not None:
+                reached.append(node.one)
+        return self._state_of(self._expanded(reached))
+
+    def _expanded(self, reached: list[_Node]) -> list[_Node]:
+        """With the `#` children of the nodes reached: `#` matches zero words too."""
+        step = self._step
+        for node in reached:  # grows while it is walked
+            many = node.many
+            if many is not None and many.reached != step:
+                many.reached = step
+                reached.append(many)
+        return reached
+
+    def _state_of(self, nodes: list[_Node]) -> _State:
+        identity = frozenset(nodes)
+        state = self._states.get(identity)
+        if state is None:
+            if self._states_size > CACHE_LIMIT:
+                self._forget_states()
+            state = self._states[identity] = _State(nodes)
+            self._states_size += 1 + len(nodes)
+        return state
+
+    def _forget_states(self) -> None:
+        for state in self._states.values():
+            state.following.clear()  # they know each other in circles, which nobody would collect
+        self._states.clear()
+        self._states_size = 0
+        self._start = None
 
     def _forget(self) -> None:
-        self._cache.clear()
-        self._cached = 0
+        if self._cache or self._states:
+            self._cache.clear()
+            self._cached = 0
+            self._forget_states()
 
     def _index(self, binding: Binding) -> None:
         node = self._root
         for word in split(binding.routing_key):
             node = node.grow(word)
+            include(self._words, word)
         include(node.counts, binding.destination)
         self._forget()
 
@@ -136,6 +205,7 @@ class TopicExchange(Exchange):
         for word in split(binding.routing_key):
             path.append((node, word))
             node = node.grow(word)
+            exclude(self._words, word)
         exclude(node.counts, binding.destination)
         for parent, word in reversed(path):
             child = parent.child(word)
@@ -148,12 +218,3 @@ class TopicExchange(Exchange):
 def split(key: str) -> list[str]:
     """The words of a key. parity: an empty key has no words, but `a.` has two and `.` has two empty ones."""
     return key.split(".") if key else []
-
-
-def _expand(reached: list[_Node], step: int) -> None:
-    """Add the `#` children of the nodes reached: `#` matches zero words too."""
-    for node in reached:
-        many = node.many
-        if many is not None and many.reached != step:
-            many.reached = step
-            reached.append(many)

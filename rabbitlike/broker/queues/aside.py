@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.first_due import FirstDue
-from rabbitlike.broker.message import Message
+from rabbitlike.broker.message import Message, cost_of
 from rabbitlike.broker.queues.log import StoredBatch
 from rabbitlike.broker.states import LOGGED, MESSAGE_COST, UNLOGGED
 
@@ -48,7 +48,7 @@ class Aside(FirstDue):
         self._here[message.position] = message
         self.count += 1
         self.body_bytes += len(message.body)
-        self.memory_bytes += MESSAGE_COST + len(message.body)
+        self.memory_bytes += cost_of(message)
         if self.memory_bytes > self._queue.paging.window_bytes:
             self._lighten((wanted_at, message.position, message))
 
@@ -75,7 +75,7 @@ class Aside(FirstDue):
         self.count -= 1
         # What was guessed of messages never read may have been too much or too little.
         self.body_bytes = max(0, self.body_bytes - len(message.body)) if self.count else 0
-        self.memory_bytes -= MESSAGE_COST + len(message.body)
+        self.memory_bytes -= cost_of(message)
         if self.count == 0:
             self._unwritten.clear()
 
@@ -107,13 +107,13 @@ class Aside(FirstDue):
             if message is not wanted and (wanted_at > until or room <= 0):
                 later.append(entry)
                 continue
-            room -= MESSAGE_COST + len(found.body)
+            room -= cost_of(found)
+            self.memory_bytes += cost_of(found) - cost_of(message)
             message.address, message.properties, message.body = found.address, found.properties, found.body
             message.persistent = found.persistent
             message.priority = found.priority
             message.published_at_ms = found.published_at_ms
             message.expires_at_ms = found.expires_at_ms
-            self.memory_bytes += len(message.body)
         if later:
             self._light[wanted.batch.batch_id] = later
 
@@ -129,6 +129,6 @@ class Aside(FirstDue):
                 if not isinstance(batch, StoredBatch) or not self._queue.paging.is_written(batch):
                     return
                 self._light.setdefault(batch.batch_id, []).append(self._unwritten[0])
-                self.memory_bytes -= len(message.body)
+                self.memory_bytes -= len(message.properties) + len(message.body)
                 message.address = message.properties = message.body = b""
             self._unwritten.popleft()

@@ -181,20 +181,24 @@ def remove(queue: "Queue", positions: Collection[int]) -> int:
 
 
 def move(
-    queue: "Queue", positions: Collection[int], destination: "Queue | Exchange", routing_key: str | None = None
+    queue: "Queue",
+    positions: Collection[int],
+    destination: "Queue | Exchange",
+    routing_key: str | None = None,
+    may_use: Callable[[str], bool] = lambda key: True,
 ) -> int:
     """Publish ready messages anew and take them out of ``queue``. How many went.
 
     Through an exchange they go by ``routing_key``, or else by the keys they had come with. One that no queue would take
-    (no route, a full queue that refuses) stays where it is. Times to live start anew, as with any publish.
+    (no route, a full queue that refuses), or with a key that ``may_use`` refuses, stays where it is. Times to live
+    start anew, as with any publish.
     """
     moved = 0
-    for seen in find(queue, positions):
-        message = seen.message
-        copies = _copies(queue, message, destination, routing_key)
-        # A queue that gets its own message back may have handed others out to make room.
-        if copies and _is_ready(seen):
-            queue.drop(message, seen.page)
+    for first_seen in find(queue, positions):
+        copies = _copies(queue, first_seen.message, destination, routing_key, may_use)
+        seen = _seen_again(queue, first_seen)
+        if copies and seen is not None:
+            queue.drop(seen.message, seen.page)
             for target, copy in copies:
                 target.enqueue(copy)
             moved += 1
@@ -202,13 +206,19 @@ def move(
 
 
 def _copies(
-    source: "Queue", message: Message, destination: "Queue | Exchange", routing_key: str | None
+    source: "Queue",
+    message: Message,
+    destination: "Queue | Exchange",
+    routing_key: str | None,
+    may_use: Callable[[str], bool],
 ) -> list[tuple["Queue", Message]]:
     """The queues that will take it, and what each is to get."""
     properties = Properties(message.properties)
     now_ms = source.turn.now_ms
     keys = original_keys(routing_key_of(message.address), properties) if routing_key is None else [routing_key]
     if isinstance(destination, Exchange):
+        if not all(map(may_use, keys)):
+            return []
         address = make_address(destination.name, keys[0])
         targets = source.vhost.route(destination, keys, properties)
     else:
@@ -217,13 +227,22 @@ def _copies(
     copies = []
     for target in targets:
         if not target.has_room(1, len(message.body)) and target is not source:
-            target.pump()  # somebody may take what is ready there, and make room
+            target.make_room()  # somebody may take what is ready there, and make room
         if target.has_room(1, len(message.body)):
             copy = Message(address, message.properties, message.body, message.persistent, message.priority, now_ms)
             if properties.expiration_ms >= 0:
                 copy.expires_at_ms = now_ms + properties.expiration_ms
             copies.append((target, copy))
     return copies
+
+
+def _seen_again(queue: "Queue", seen: Seen) -> Seen | None:
+    """The same message, if it is still ready. A queue that gets its own messages back may have handed others out to
+    make room, or have read pages back to memory."""
+    if _is_ready(seen):
+        return seen
+    found = find(queue, [seen.message.position]) if seen.page is not None else []
+    return found[0] if found else None
 
 
 def _is_ready(seen: Seen) -> bool:

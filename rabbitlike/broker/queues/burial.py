@@ -14,7 +14,8 @@ from rabbitlike.broker.message import Message, exchange_of, make_address, routin
 from rabbitlike.broker.queues.dead_letter import Attempt, Fate, Reason, in_cycle, original_keys
 from rabbitlike.broker.queues.dead_letter import bury as write_death
 from rabbitlike.broker.queues.dead_letter_queue import keeps_letters, own_queue
-from rabbitlike.broker.router import route
+from rabbitlike.broker.router import try_route
+from rabbitlike.broker.states import LOGGED
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
@@ -29,13 +30,28 @@ class Sent(NamedTuple):
     refused: list["Queue"]
 
 
-def bury(queue: "Queue", message: Message, reason: Reason) -> None:
-    """``message`` is out of ``queue`` already."""
+def bury(queue: "Queue", message: Message, reason: Reason, *, is_held: bool = False, is_at_once: bool = False) -> None:
+    """``message`` is out of the line already. One that is held is the queue's until its letter goes: that may be in a
+    later turn, and the store must not lose it in between. One that was never in the queue goes at once: its publisher
+    may hear with the next commit that it is safe."""
     is_sent = leaves_letters(queue)
     mourn(queue, message, reason, Fate.AT_MOST_ONCE if is_sent else Fate.DROPPED)
     if is_sent:
         has_exchange = queue.settings.dead_letter_exchange is not None
-        queue.turn.later(partial(_send_letter if has_exchange else _keep_letter, queue, message, reason))
+        if is_held and message.logged == LOGGED:
+            queue.paging.leaving.add(message.position)
+        send = partial(_send_letter if has_exchange else _keep_letter, queue, message, reason, is_held)
+        if is_at_once:
+            send()
+        else:
+            queue.turn.later(send)
+    elif is_held:
+        queue.forget(message)
+
+
+def _let_go(queue: "Queue", message: Message) -> None:
+    queue.paging.leaving.discard(message.position)
+    queue.forget(message)
 
 
 def mourn(queue: "Queue", message: Message, reason: Reason, fate: Fate) -> None:
@@ -64,7 +80,9 @@ def retries_of(message: Message, reason: Reason) -> int:
     return message.attempts if reason is Reason.REJECTED else max(0, message.attempts - 1)
 
 
-def _send_letter(queue: "Queue", message: Message, reason: Reason) -> None:
+def _send_letter(queue: "Queue", message: Message, reason: Reason, is_held: bool) -> None:
+    if is_held:
+        _let_go(queue, message)
     send(queue, message, reason, queue.turn.now_ms)
 
 
@@ -76,7 +94,7 @@ def send(queue: "Queue", message: Message, reason: Reason, died_at_ms: int, besi
     sent = Sent(exchange is not None, [], [])
     if exchange is None or name is None:
         return sent
-    properties = Properties(message.properties)
+    properties = Properties(message.properties, True)
     keys = original_keys(routing_key_of(message.address), properties)
     override = queue.settings.dead_letter_routing_key
     letter = write_death(
@@ -92,19 +110,21 @@ def send(queue: "Queue", message: Message, reason: Reason, died_at_ms: int, besi
     if override is not None:
         keys = [override]
     address = make_address(name, keys[0])
-    for target in route(exchange, keys, letter, vhost.exchanges):
+    for target in try_route(exchange, keys, letter, vhost.exchanges):
         if target.name not in besides and not in_cycle(letter, target.name):
             is_taken = _enqueue(target, address, letter, message)
             (sent.taken if is_taken else sent.refused).append(target)
     return sent
 
 
-def _keep_letter(queue: "Queue", message: Message, reason: Reason) -> None:
+def _keep_letter(queue: "Queue", message: Message, reason: Reason, is_held: bool) -> None:
     """To the queue's own dead-letter queue, which is declared in the same commit if need be."""
+    if is_held:
+        _let_go(queue, message)
     if queue.deleted:
         return
     target = own_queue(queue)
-    properties = Properties(message.properties)
+    properties = Properties(message.properties, True)
     now_ms = queue.turn.now_ms
     letter = write_death(
         properties,

@@ -36,7 +36,7 @@ cdef class Consumers:
     cdef double _blend(self, int64_t active_ms, int64_t stalled_ms) except -1
     cpdef object add(self, Subscriber consumer, bint exclusive=*)
     cpdef bint unpark(self, Subscriber consumer) except -1
-    @cython.locals(band=Band, members=list, consumer=Subscriber)
+    @cython.locals(band=Band, members=list, consumer=Subscriber, found=Subscriber, first=Py_ssize_t, at=Py_ssize_t)
     cdef Subscriber take(self)
     @cython.locals(band=Band, place=Py_ssize_t)
     cdef object _enter(self, Subscriber consumer)

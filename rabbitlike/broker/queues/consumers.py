@@ -158,21 +158,31 @@ class Consumers:
     def take(self) -> Subscriber | None:
         """Whose turn it is, or None when nobody can take a message."""
         for band in self._bands:
-            members = band.members
-            while members:
+            while band.members:
+                members = band.members
                 if band.turn >= len(members):
                     band.turn = 0
-                consumer = members[band.turn]
-                if consumer.left:
-                    _tidy(band)
-                    members = band.members
-                    continue
-                if consumer.takes():
-                    band.turn += 1
+                first = band.turn
+                at = first
+                found: Subscriber | None = None
+                while at < len(members):
+                    consumer = members[at]
+                    if consumer.left:
+                        break
+                    if consumer.takes():
+                        found = consumer
+                        break
+                    consumer.parked = True
+                    at += 1
+                if at > first:
+                    # In one piece: each by itself would move all that stand behind it.
+                    del members[first:at]
+                if found is not None:
+                    band.turn = first + 1
                     self.is_alone = len(members) - band.left == 1
-                    return consumer
-                consumer.parked = True
-                del members[band.turn]
+                    return found
+                if first < len(members):
+                    _tidy(band)
         if not self._is_stalled:
             self._stall()
         return None

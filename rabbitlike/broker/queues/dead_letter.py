@@ -4,16 +4,18 @@ Pure: routing the buried message is the vhost's work. A message's history is rea
 death first, one entry for each queue and reason. parity: names, types and order on the wire are RabbitMQ 3.13's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from operator import itemgetter
 from typing import ClassVar, Final
 
-from rabbitlike.protocol.properties import Properties
-from rabbitlike.protocol.tables import Array, Table, Timestamp, Value
+from rabbitlike.protocol.properties import Properties, after_value, encode_headers
+from rabbitlike.protocol.tables import Array, Table, Timestamp, Value, decode_value, encode
 
-_X_DEATH: Final = "x-death"
+_X_DEATH: Final = b"x-death"
+ARRAY_LETTER: Final = ord("A")
+#: The octets that are in every death by rejection.
+_REJECTED: Final = b"\x06reasonS\x00\x00\x00\x08rejected"
 _COUNT_MAX: Final = (1 << 63) - 1
 
 
@@ -97,32 +99,41 @@ def bury(
     `exchange` and `routing_keys` (see `original_keys`) say how it had come. Where x-dead-letter-routing-key replaces
     those keys `keep_cc` must be false: the message no longer goes by them, now or when it dies again.
     """
-    headers = properties.headers or Table()
-    deaths = _read_deaths(headers)
-    if deaths is None:
-        deaths = []
-        _note(headers, "first", queue, exchange, reason)
-    _note(headers, "last", queue, exchange, reason)
+    fields: dict[bytes, bytes | memoryview] = dict(properties.header_fields())
+    ours = Table()
+    start, end = _entries(properties)
+    if end == 0:
+        _note(ours, "first", queue, exchange, reason)
+    _note(ours, "last", queue, exchange, reason)
+    if attempt is not None:
+        attempt.write(ours)
     death = Death(queue, reason.value, exchange, tuple(routing_keys), count, now_ms // 1000, properties.expiration)
-    for at, earlier in enumerate(deaths):
+    view = memoryview(properties.raw)
+    others: tuple[memoryview, ...] = (view[start:end],)
+    for at, stop, earlier in _deaths_with(properties, start, end, _named(queue)):
         if earlier.queue == queue and earlier.reason == reason.value:
             death = replace(earlier, count=earlier.count + count)
-            del deaths[at]
+            others = (view[start:at], view[stop:end])
             break
-    headers[_X_DEATH] = Array([entry.to_table() for entry in (death, *deaths)])
-    if attempt is not None:
-        attempt.write(headers)
+    newest = b"F" + encode(death.to_table())
+    size = len(newest) + sum(map(len, others))
+    fields |= Properties.build(headers=ours).header_fields()
+    fields[_X_DEATH] = b"".join((b"A", size.to_bytes(4, "big"), newest, *others))
     if not keep_cc:
-        headers.pop("CC", None)
+        fields.pop(b"CC", None)
+    # parity: headers the broker has changed are sent sorted by name.
+    headers = encode_headers({key: fields[key] for key in sorted(fields)})
     # Without an expiration it cannot expire a second time in the queue it goes to.
-    return properties.replace(headers=_in_order(headers), expiration=None)
+    return properties.replace(headers=headers, expiration=None)
 
 
 def in_cycle(properties: Properties, queue_name: str) -> bool:
     """Whether a buried message must not enter `queue_name`: it died there and no client has rejected it since."""
-    if not properties.mentions(queue_name.encode("utf-8", "surrogateescape")):
+    start, end = _entries(properties)
+    named = _named(queue_name)
+    if properties.raw.find(named, start, end) < 0:
         return False  # the common end of the road, told without decoding
-    for death in deaths_of(properties):
+    for _, _, death in _deaths_with(properties, start, end, named, _REJECTED):
         if death.reason == Reason.REJECTED.value:
             return False
         if death.queue == queue_name:
@@ -131,30 +142,26 @@ def in_cycle(properties: Properties, queue_name: str) -> bool:
 
 
 def deaths_of(properties: Properties) -> list[Death]:
-    """A message's deaths, newest first."""
-    if not properties.mentions(b"x-death"):
-        return []
-    return _read_deaths(properties.headers or Table()) or []
+    """A message's deaths, newest first. Clients may send any entries: what is no death is left out."""
+    return [death for _, _, death in _deaths_with(properties, *_entries(properties))]
 
 
 def original_keys(routing_key: str, properties: Properties) -> list[str]:
     """The keys a message was published with: its own and those of CC. BCC never got as far as a queue."""
     keys = [routing_key]
-    if properties.mentions(b"CC"):
-        copies = (properties.headers or Table()).get("CC")
-        if isinstance(copies, list):
-            keys += [key for key in copies if isinstance(key, str)]
+    copies = properties.header(b"CC")
+    if isinstance(copies, list):
+        keys += [key for key in copies if isinstance(key, str)]
     return keys
 
 
 def forget_client_deaths(properties: Properties) -> Properties:
     """The properties a client published, without the deaths it claims: for those who want RabbitMQ 4's counting."""
-    if not properties.mentions(b"x-death"):
+    if properties.header_at(_X_DEATH) == 0:
         return properties
-    headers = properties.headers or Table()
-    if headers.pop(_X_DEATH, None) is None:
-        return properties
-    return properties.replace(headers=headers)
+    fields = properties.header_fields()
+    del fields[_X_DEATH]
+    return properties.replace(headers=encode_headers(fields))
 
 
 def _note(headers: Table, which: str, queue: str, exchange: str, reason: Reason) -> None:
@@ -163,20 +170,37 @@ def _note(headers: Table, which: str, queue: str, exchange: str, reason: Reason)
     headers[f"x-{which}-death-exchange"] = exchange
 
 
-def _in_order(headers: Table) -> Table:
-    """parity: headers the broker has changed are sent sorted by name."""
-    ordered = Table(sorted(headers.items(), key=itemgetter(0)))
-    ordered.kinds = headers.kinds
-    return ordered
+# x-death as octets: a message that died in a thousand queues carries a thousand entries. Decoding and encoding them
+# at each death would take seconds, so only entries that contain the octets searched for are decoded.
 
 
-def _read_deaths(headers: Table) -> list[Death] | None:
-    """The entries of x-death, None when there is no such list. Clients may send any: what is no death is left out."""
-    entries = headers.get(_X_DEATH)
-    if not isinstance(entries, list):
-        return None
-    deaths = [_read_death(entry) for entry in entries]
-    return [death for death in deaths if death is not None]
+def _entries(properties: Properties) -> tuple[int, int]:
+    """Where the entries of x-death begin and end; (0, 0) when there is no such list."""
+    at = properties.header_at(_X_DEATH)
+    if at == 0 or properties.raw[at] != ARRAY_LETTER:
+        return 0, 0
+    return at + 5, after_value(properties.raw, at)
+
+
+def _named(queue: str) -> bytes:
+    """The octets that are in every death in this queue, and perhaps in others."""
+    name = queue.encode("utf-8", "surrogateescape")
+    return b"\x05queueS" + len(name).to_bytes(4, "big") + name
+
+
+def _deaths_with(properties: Properties, start: int, end: int, *wanted: bytes) -> Iterator[tuple[int, int, Death]]:
+    """The deaths that may contain one of these octets, newest first, each with its place; all when none are given."""
+    raw = properties.raw
+    at = start
+    if wanted and all(raw.find(part, start, end) < 0 for part in wanted):
+        return
+    while at < end:
+        stop = after_value(raw, at)
+        if not wanted or any(raw.find(part, at, stop) >= 0 for part in wanted):
+            death = _read_death(decode_value(raw, at))
+            if death is not None:
+                yield at, stop, death
+        at = stop
 
 
 def _read_death(entry: Value) -> Death | None:

@@ -12,7 +12,7 @@ from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.message import Message, make_address
 from rabbitlike.broker.queues.browse import find
 from rabbitlike.broker.queues.dead_letter import Attempt, Death, deaths_of
-from rabbitlike.broker.router import route
+from rabbitlike.broker.router import try_route
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
 
@@ -50,7 +50,7 @@ def letter_queues(queue: "Queue") -> list["Queue"]:
     exchange = vhost.exchanges.get(name) if name is not None else None
     if exchange is not None:
         key = queue.settings.dead_letter_routing_key
-        targets = _reachable(queue, exchange) if key is None else route(exchange, [key], _NONE, vhost.exchanges)
+        targets = _reachable(queue, exchange) if key is None else try_route(exchange, [key], _NONE, vhost.exchanges)
         for target in targets:
             if target is not queue:
                 found[target] = None
@@ -102,7 +102,7 @@ def retry(queue: "Queue", source: "Queue", positions: Collection[int]) -> int:
         if death is None or death.queue != queue.name:
             continue
         if not queue.has_room(1, len(message.body)):
-            queue.pump()  # somebody may take what is ready there, and make room
+            queue.make_room()  # somebody may take what is ready there, and make room
             if not queue.has_room(1, len(message.body)):
                 continue
         source.drop(message, seen.page)

@@ -21,6 +21,7 @@ cdef class Expiry:
     cdef int64_t _ttl_ms
     cdef bint _had_ttl
     cdef bint _in_order
+    cdef bint _is_expiring
 
     @cython.locals(expires_at_ms=int64_t)
     cdef object stamp(self, Message message)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The heap is rebuilt when it holds this many more entries than messages that may still expire.
 STALE_ENTRIES = 1024
+#: Messages of a page that expire in one step.
+STEPS_PER_PAGE = 16
 
 
 class Expiry:
@@ -32,6 +34,7 @@ class Expiry:
         "_had_ttl",
         "_heap",
         "_in_order",
+        "_is_expiring",
         "_queue",
         "_ready",
         "_timer",
@@ -48,6 +51,8 @@ class Expiry:
         self._count = 0
         self._timer: Timer | None = None
         self._due_at_ms = 0
+        #: Some are due and the turn had no time for all: work goes on, and looks for what is due next at its end.
+        self._is_expiring = False
         #: The queue's own; -1: none.
         self._ttl_ms = -1
         #: Messages of the queue's TTL may be waiting, and will expire in the order they stand in: those that arrive
@@ -90,17 +95,26 @@ class Expiry:
             heappush(self._heap, (page.expires_at_ms, page.first_position, self._count, page))
             self._watch(page.expires_at_ms)
 
-    def clear(self) -> None:
-        """Nothing is ready any more."""
-        self._heap.clear()
+    def clear(self) -> list[tuple[int, int, int, Message | Page]]:
+        """Nothing is ready any more; what was known of it, which nobody else has."""
+        heap = self._heap
+        self._heap = []
+        return heap
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def detach(self) -> None:
+        """The queue is deleted: hold it no longer, so that reference counting frees both."""
+        self.stop()
+        self._queue = None  # type: ignore[assignment]
+
     def _watch(self, expires_at_ms: int) -> None:
         """See to it that somebody looks when a message that expires then is due."""
+        if self._is_expiring:
+            return
         if self._timer is not None:
             if self._due_at_ms <= expires_at_ms:
                 return
@@ -109,9 +123,31 @@ class Expiry:
         self._timer = self._turn.at(expires_at_ms - self._turn.now_ms, self._expire_due)
 
     def _expire_due(self) -> None:
-        """Retire all that is due and set the timer for what is due next."""
         self._timer = None
+        if not self._is_expiring:
+            self._turn.run(self._expire_some)
+
+    def _expire_some(self) -> bool:
+        """Retire what is due, and set the timer for what is due next. True: there is more than the turn has time
+        for."""
+        self._is_expiring = False
+        if self._queue is None or self._queue.deleted:
+            return False
         now_ms = self._turn.now_ms
+        if not self._expire_entries(now_ms) or (self._had_ttl and not self._expire_heads(now_ms)):
+            self._is_expiring = True
+            return True
+        due_ms = self._heap[0][0] if self._heap else 0
+        if self._had_ttl:
+            waiting = [message.expires_at_ms for message in self._ready.heads() if message.expires_at_ms]
+            head_ms = min(waiting) if waiting else 0
+            due_ms = min(due_ms, head_ms) if due_ms and head_ms else due_ms or head_ms
+        if due_ms:
+            self._watch(due_ms)
+        return False
+
+    def _expire_entries(self, now_ms: int) -> bool:
+        """Those that have an entry. Are all done that are due?"""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             message = heappop(heap)[3]
@@ -120,29 +156,27 @@ class Expiry:
             elif message.state == READY:
                 self._ready.remove(message)
                 self._queue.retire(message, Reason.EXPIRED)
-        due_ms = heap[0][0] if heap else 0
-        if self._had_ttl:
-            head_ms = self._expire_heads(now_ms)
-            due_ms = min(due_ms, head_ms) if due_ms and head_ms else due_ms or head_ms
-        if due_ms:
-            self._watch(due_ms)
+            if self._turn.is_spent():
+                return not (heap and heap[0][0] <= now_ms)
+        return True
 
-    def _expire_heads(self, now_ms: int) -> int:
-        """With one TTL for all, what expires next stands first in its level. When that will be, or 0."""
+    def _expire_heads(self, now_ms: int) -> bool:
+        """With one TTL for all, what expires next stands first in its level. Are all done that are due?"""
         while True:
             due = [message for message in self._ready.heads() if 0 < message.expires_at_ms <= now_ms]
             if not due:
-                break
+                return True
             for message in due:
                 self._ready.remove(message)
                 self._queue.retire(message, Reason.EXPIRED)
-        waiting = [message.expires_at_ms for message in self._ready.heads() if message.expires_at_ms]
-        return min(waiting) if waiting else 0
+            if self._turn.is_spent(len(due)):
+                return False
 
     def _expire_page(self, page: Page, now_ms: int) -> None:
+        """Some of a page that are due; its entry stands for the others."""
         if not page.is_out:
             return
-        expired, page.expires_at_ms = self._queue.paging.expired(page, now_ms)
+        expired, page.expires_at_ms = self._queue.paging.expired(page, now_ms, STEPS_PER_PAGE)
         self._ready.shrink_page(page, len(expired), sum(len(message.body) for message in expired))
         for message in expired:
             self._queue.retire(message, Reason.EXPIRED)

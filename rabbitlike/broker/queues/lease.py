@@ -32,6 +32,11 @@ class Lease:
             self._timer.cancel()
             self._timer = None
 
+    def detach(self) -> None:
+        """The queue is deleted: hold it no longer, so that reference counting frees both."""
+        self.stop()
+        self._queue = None  # type: ignore[assignment]
+
     def _end(self) -> None:
         queue = self._queue
         if not queue.deleted and not queue.consumers.all:

@@ -14,6 +14,7 @@ cdef class Level:
     cdef public object pages
     cdef public Ring tail
     cdef int64_t kept_to
+    cdef public int64_t last_returned
     cdef readonly int number
     cdef readonly int64_t count
     cdef readonly int64_t unacked

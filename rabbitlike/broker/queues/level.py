@@ -24,6 +24,7 @@ class Level:
         "dequeued",
         "enqueued",
         "kept_to",
+        "last_returned",
         "number",
         "pages",
         "returned",
@@ -49,6 +50,8 @@ class Level:
         self.count = 0
         self.ring = Ring()
         self.returned: list[tuple[int, Message]] = []
+        #: No position in there is higher.
+        self.last_returned = 0
         self.pages: deque[Page] | None = None
         #: Where new messages go that may leave memory; made when the first one does.
         self.tail: Ring | None = None
@@ -58,6 +61,8 @@ class Level:
 
     def push_back(self, message: Message) -> None:
         """One that was out, back to where it stood."""
+        if not self.returned or message.position > self.last_returned:
+            self.last_returned = message.position
         heappush(self.returned, (message.position, message))
 
     def push_to_tail(self, message: Message) -> None:
@@ -103,6 +108,13 @@ class Level:
         if self.pages is None:
             self.pages = deque()
         self.pages.append(page)
+
+    def insert_page(self, page: Page) -> None:
+        """A page that stands before some of those that are out of memory already."""
+        if self.pages is None:
+            self.pages = deque()
+        at = bisect_right(self.pages, page.first_position, key=attrgetter("first_position"))
+        self.pages.insert(at, page)
 
     def turn_to_tail(self) -> bool:
         """The ring is used up and no page is left: the tail is the ring now. Is there anything in it?"""

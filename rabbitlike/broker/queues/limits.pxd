@@ -15,11 +15,14 @@ cdef class Limits:
     cdef object outbox
     cdef bint are_set
     cdef bint refuse
+    cdef bint _is_trimming
 
     @cython.locals(ready=Ready)
     cdef bint have_room(self, int64_t count, int64_t body_bytes) except -1
     @cython.locals(ready=Ready)
     cdef bint are_exceeded(self) except -1
     cdef bint turn_away(self, Message message) except -1
-    @cython.locals(dropped=Message)
     cdef object trim(self)
+    cpdef bint _trim_some(self) except -1
+    @cython.locals(dropped=Message)
+    cdef bint _drop_first(self) except -1

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 class Limits:
     """The length limits of one queue; -1: none."""
 
-    __slots__ = ("_max_bytes", "_max_length", "_overflow", "_queue", "_ready", "are_set", "outbox", "refuse")
+    __slots__ = (
+        "_is_trimming",
+        "_max_bytes",
+        "_max_length",
+        "_overflow",
+        "_queue",
+        "_ready",
+        "are_set",
+        "outbox",
+        "refuse",
+    )
 
     def __init__(self, queue: "Queue", ready: Ready) -> None:
         self._queue = queue
@@ -31,6 +41,8 @@ class Limits:
         #: The queue's, once it has one.
         self.outbox: Outbox | None = None
         self.are_set = False
+        #: The limit was lowered, and those over it go in turns to come.
+        self._is_trimming = False
         #: One too many is not taken in; otherwise others make room for it.
         self.refuse = False
 
@@ -40,6 +52,11 @@ class Limits:
         self._overflow = settings.overflow
         self.are_set = self._max_length >= 0 or self._max_bytes >= 0
         self.refuse = settings.overflow is not Overflow.DROP_HEAD
+
+    def detach(self) -> None:
+        """The queue is deleted: hold it no longer, so that reference counting frees both."""
+        self.outbox = None
+        self._queue = None  # type: ignore[assignment]
 
     def have_room(self, count: int, body_bytes: int) -> bool:
         """For so many more messages, of so many octets?"""
@@ -64,7 +81,7 @@ class Limits:
             return False
         queue = self._queue
         # Somebody may take what is ready before this one, and make room.
-        queue.pump()
+        queue.make_room()
         if self.have_room(1, len(message.body)):
             return False
         if self._overflow is Overflow.REJECT_PUBLISH_DLX:
@@ -74,9 +91,26 @@ class Limits:
         return True
 
     def trim(self) -> None:
-        """parity: what is over the limit goes from the head, whatever its priority."""
-        while self.are_exceeded():
-            dropped = self._ready.pop()
-            if dropped is None:
-                return
+        """parity: what is over the limit goes from the head, whatever its priority. Very many go in turns to come; what
+        arrives meanwhile makes one more go, so that it does not get longer."""
+        if not self.are_exceeded():
+            return
+        if self._is_trimming:
+            self._drop_first()
+        else:
+            self._queue.turn.run(self._trim_some)
+
+    def _trim_some(self) -> bool:
+        """As much as the turn has time for; True: there is more."""
+        self._is_trimming = False
+        while self.are_exceeded() and self._drop_first():
+            if self._queue.turn.is_spent() and self.are_exceeded():
+                self._is_trimming = True
+                return True
+        return False
+
+    def _drop_first(self) -> bool:
+        dropped = self._ready.pop()
+        if dropped is not None:
             self._queue.retire(dropped, Reason.MAXLEN)
+        return dropped is not None

@@ -4,9 +4,10 @@ from libc.stdint cimport int64_t
 from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
+from rabbitlike.broker.queues.record cimport pack, portions
 
-cdef int LOGGED, SETTLED, WAITING
-cdef int64_t RESERVED
+cdef int LOGGED, MESSAGE_COST, SETTLED, WAITING
+cdef int64_t PACKED_AT_ONCE, RESERVED, LEAST_AHEAD, MOST_AHEAD, COMMITS_AHEAD, NOWHERE
 
 
 @cython.final
@@ -41,6 +42,14 @@ cdef class Log:
     cdef readonly bint is_durable
     cdef public bint is_deleted
     cdef public int64_t delivered_position
+    cdef int64_t _taken_position
+    cdef int64_t _inherited
+    cdef int64_t _covered
+    cdef int64_t _mark
+    cdef int64_t _ahead
+    cdef bint _is_cover_due
+    cdef int64_t _renew_from
+    cdef readonly int64_t hold_until
     cdef public int64_t next_position
     cdef public int64_t spill_from
     cdef public list pages
@@ -53,11 +62,14 @@ cdef class Log:
     cpdef object dies(self, Message message, int64_t died_at_ms, bytes death)
     cpdef object erase(self, Message message)
     cpdef object delivered(self, Message message)
+    cdef object _cover(self, Message message)
     cpdef object remove(self, StoredBatch batch)
     cpdef object note_dirty(self, StoredBatch batch)
-    @cython.locals(batch=StoredBatch)
+    @cython.locals(batch=StoredBatch, progress=int64_t)
     cpdef object take(self, object work)
-    @cython.locals(message=Message, level=int)
+    @cython.locals(message=Message, level=int, group=list, messages=list)
     cdef object _take_fresh(self, list fresh, object work)
-    @cython.locals(message=Message, body_bytes=int64_t, expires_at_ms=int64_t, index=int)
-    cdef StoredBatch _write(self, int level, bint is_persistent, list messages, object work)
+    @cython.locals(message=Message, persistent=list, transient=list)
+    cdef list _write(self, int level, list messages, object work)
+    @cython.locals(message=Message, body_bytes=int64_t, expires_at_ms=int64_t, index=int, is_large=bint)
+    cdef StoredBatch _write_batch(self, int level, bint is_persistent, list messages, object work)

@@ -7,16 +7,26 @@ turns.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.queues.record import pack
-from rabbitlike.broker.states import LOGGED, SETTLED, WAITING
+from rabbitlike.broker.queues.record import pack, portions
+from rabbitlike.broker.states import LOGGED, MESSAGE_COST, SETTLED, WAITING
 from rabbitlike.storage.api import Attempt, Batch, Work
 
+#: A batch that takes more memory than this is packed by the thread that writes it, so as not to hold the broker up.
+PACKED_AT_ONCE = 64 * 1024
 #: Positions that are set apart on disk at once.
 RESERVED = 100_000
+#: The mark of what was delivered stands so far ahead of it, at least and at most: as far as it gets in so many commits.
+#: So far ahead, messages may be marked as redelivered after a crash that never were delivered.
+LEAST_AHEAD = 256
+MOST_AHEAD = 65_536
+COMMITS_AHEAD = 8
+#: Never reached.
+NOWHERE = 1 << 62
 
 
 class StoredBatch:
@@ -36,6 +46,8 @@ class StoredBatch:
         self.is_dirty = False
 
     def settle(self, index: int) -> None:
+        if self.live == 0:
+            return  # it was removed as a whole
         self.live -= 1
         if self.live == 0:
             self._log.remove(self)
@@ -55,6 +67,7 @@ class Page:
     """Messages of one level that are on disk only: one batch, or one of persistent and one of transient messages."""
 
     __slots__ = (
+        "attempts",
         "away",
         "batches",
         "body_bytes",
@@ -74,6 +87,9 @@ class Page:
         self.batches: list[StoredBatch] = []
         #: Positions in it that are none of the page's: they wait for a try that the last run put off, or came back.
         self.away: set[int] | None = None
+        #: Of a page of messages that came back: for each message of its only batch how often it did, and one more; 0 if
+        #: it is not in the page.
+        self.attempts: bytearray | None = None
         self.count = 0
         self.body_bytes = 0
         #: When the first of them was published; 0: an earlier run knew.
@@ -88,18 +104,26 @@ class Log:
     """What the store holds, or is about to hold, of one queue."""
 
     __slots__ = (
+        "_ahead",
         "_aside",
         "_attempts",
         "_counters",
+        "_covered",
         "_dirty",
         "_fresh",
+        "_inherited",
+        "_is_cover_due",
         "_is_mark_due",
         "_journal",
+        "_mark",
         "_release",
         "_removed",
+        "_renew_from",
+        "_taken_position",
         "_totals",
         "default_priority",
         "delivered_position",
+        "hold_until",
         "is_deleted",
         "is_durable",
         "is_touched",
@@ -118,7 +142,7 @@ class Log:
         self.is_durable = is_durable
         self.is_deleted = False
         #: Told of pages that may leave memory.
-        self._release: Callable[[list[Page]], None] = lambda pages: None
+        self._release: Callable[[list[Page]], None] = _keep
         self._journal = journal
         #: Where writes are counted, once there is a queue.
         self._counters: Counters | None = None
@@ -134,8 +158,21 @@ class Log:
         #: Those that stand aside, and since or until when: they wait for their next try; or they are dead letters that
         #: cannot go yet, and what is to be known of their death.
         self._aside: dict[int, tuple[Message, int, bytes]] = {}
-        #: Highest position that was ever handed out.
+        #: Highest position that was handed out in this run, now and when the last commit was taken.
         self.delivered_position = 0
+        self._taken_position = 0
+        #: The mark: after a crash, stored messages up to here are taken for delivered. A message may leave the broker
+        #: only when the disk has a mark that covers it, so the mark is written ahead. As recovery found it, as it is on
+        #: disk, and as it is or will be there when the last commit that was taken is done.
+        self._inherited = 0
+        self._covered = 0
+        self._mark = 0
+        self._ahead = LEAST_AHEAD
+        self._is_cover_due = False
+        #: Beyond this position the mark must be renewed.
+        self._renew_from = 0 if is_durable else NOWHERE
+        #: What is handed out must not leave before this commit is done, which covers it; 0: it is covered.
+        self.hold_until = 0
         #: Positions below this one may have been given. Reserved in blocks, so that few commits need say so.
         self.next_position = 1
         self._is_mark_due = False
@@ -156,6 +193,7 @@ class Log:
         """A message that is to be written."""
         message.logged = LOGGED
         self._fresh.append(message)
+        self._journal.fresh_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
         if message.position >= self.next_position:
             self.next_position = message.position + RESERVED
             self._is_mark_due = True
@@ -196,24 +234,57 @@ class Log:
             self._journal.touch(self)
 
     def delivered(self, message: Message) -> None:
-        """A message was handed out. The disk hears of it with the next commit, lest it pass as new after a crash."""
+        """A message was handed out. One that is not written yet is covered by the commit that writes it."""
         if message.position > self.delivered_position:
             self.delivered_position = message.position
-            if message.batch is not None:
-                self._is_mark_due = True
-                if not self.is_touched:
-                    self._journal.touch(self)
+        if message.position > self._renew_from and message.batch is not None and message.persistent:
+            self._cover(message)
+
+    def _cover(self, message: Message) -> None:
+        """The mark is nearly used up, or does not reach this message, which is written: ask for a new one."""
+        if not self._is_cover_due and message.position > self._mark - self._ahead // 2:
+            self._is_cover_due = True
+            if not self.is_touched:
+                self._journal.touch(self)
+        if message.position <= self._covered or self._journal.is_failing:
+            # While the disk takes nothing, consumers are served all the same.
+            return
+        if message.position > self._mark:
+            self.hold_until = self._journal.number
+        elif message.batch is not None and message.batch.batch_id <= self._journal.written_batch_id:
+            self.hold_until = max(self.hold_until, self._journal.number - 1)  # the commit under way
+
+    def inherit(self, mark: int, next_position: int) -> None:
+        """Recovery: the last run has marked messages up to here, and given positions up to there."""
+        self._inherited = self._covered = self._mark = mark
+        self._renew_from = mark - self._ahead // 2
+        self.delivered_position = self._taken_position = 0
+        self.next_position = next_position
+
+    def settle_mark(self) -> None:
+        """Nothing will be delivered any more: the mark need not stand ahead."""
+        exact = max(self.delivered_position, self._inherited)
+        if self._mark > exact and not self.is_deleted:
+            self._mark = exact
+            self._renew_from = NOWHERE
+            self._is_cover_due = False
+            self._is_mark_due = True
+            if not self.is_touched:
+                self._journal.touch(self)
 
     def purge(self, messages: list[Message], pages: list["Page"]) -> None:
         """All that was ready goes: these in memory, and these on disk only."""
-        for message in messages:
-            if message.logged == LOGGED:
-                self.settle(message)
+        self.settle_all(messages)
         for page in pages:
             page.is_out = False
             for batch in page.batches:
                 if batch.live:
                     self.remove(batch)
+
+    def settle_all(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.logged == LOGGED:
+                self.settle(message)
 
     def delete(self) -> None:
         """The queue is gone, and all that was written of it."""
@@ -221,10 +292,18 @@ class Log:
         self._fresh = []
         self._dirty = []
         self._removed = []
+        self._attempts = {}
+        self._aside = {}
+        self._release = _keep
         self.is_deleted = True
 
     def written(self) -> None:
         """The commit is done: what it wrote need not stay in memory."""
+        if self._covered != self._mark:
+            self._covered = self._mark
+            self._renew_from = self._mark - self._ahead // 2
+        if self.hold_until <= self._journal.committed:
+            self.hold_until = 0
         pages = self.pages
         self.pages = []
         if pages and not self.is_deleted:
@@ -264,38 +343,57 @@ class Log:
         self._attempts.clear()
         if self._aside:
             self._take_aside(work)
+        if self._is_cover_due:
+            self._is_cover_due = False
+            progress = self.delivered_position - self._taken_position
+            self._ahead = min(max(COMMITS_AHEAD * progress, LEAST_AHEAD), MOST_AHEAD)
+            self._mark = max(self._mark, self.delivered_position + self._ahead)
+            self._is_mark_due = True
+        self._taken_position = self.delivered_position
         if self._is_mark_due:
             self._is_mark_due = False
-            work.marks.append((self.queue_id, self.next_position, self.delivered_position))
+            work.marks.append((self.queue_id, self.next_position, self._mark))
 
     def _take_fresh(self, fresh: list[Message], work: Work) -> None:
         # What stands before and what may leave memory are never in one batch: a page is made of whole batches.
-        groups: dict[tuple[int, bool, bool], list[Message]] = {}
+        groups: dict[tuple[int, bool], list[Message]] = {}
         for message in fresh:
             if message.logged != SETTLED:
-                if message.position <= self.delivered_position:
-                    # Written while somebody holds it: after a crash it is to come back as delivered before.
-                    self._is_mark_due = True
                 level = self.default_priority if message.priority < 0 else min(message.priority, self.levels - 1)
                 may_leave = 0 < self.spill_from <= message.position and message.state != WAITING
-                key = (level, message.persistent and self.is_durable, may_leave)
+                key = (level, may_leave)
                 group = groups.get(key)
                 if group is None:
                     groups[key] = [message]
                 else:
                     group.append(message)
-        pages: dict[int, Page] = {}
-        for (level, is_persistent, may_leave), messages in groups.items():
-            batch = self._write(level, is_persistent, messages, work)
-            first, last = messages[0].position, messages[len(messages) - 1].position
-            if may_leave:
-                page = pages.get(level)
-                if page is None:
-                    page = pages[level] = Page(level, first, last)
-                page.first_position = min(page.first_position, first)
-                page.last_position = max(page.last_position, last)
-                page.batches.append(batch)
-        self.pages = list(pages.values())
+        self.pages = []
+        for (level, may_leave), group in groups.items():
+            for messages in portions(group):
+                batches = self._write(level, messages, work)
+                if may_leave:
+                    page = Page(level, messages[0].position, messages[len(messages) - 1].position)
+                    page.batches = batches
+                    self.pages.append(page)
+
+    def _write(self, level: int, messages: list[Message], work: Work) -> list[StoredBatch]:
+        """One batch, or one of persistent and one of transient messages: those do not survive a restart."""
+        persistent: list[Message] = []
+        transient: list[Message] = []
+        for message in messages:
+            if message.persistent and self.is_durable:
+                persistent.append(message)
+            else:
+                transient.append(message)
+        batches = []
+        if persistent:
+            if self._mark < self.delivered_position + LEAST_AHEAD // 2:
+                # Some may be with consumers already, others will be before the next commit.
+                self._is_cover_due = True
+            batches.append(self._write_batch(level, True, persistent, work))
+        if transient:
+            batches.append(self._write_batch(level, False, transient, work))
+        return batches
 
     def _take_aside(self, work: Work) -> None:
         # Fresh ones among them have just been given their batch.
@@ -306,7 +404,7 @@ class Log:
             )
         self._aside.clear()
 
-    def _write(self, level: int, is_persistent: bool, messages: list[Message], work: Work) -> StoredBatch:
+    def _write_batch(self, level: int, is_persistent: bool, messages: list[Message], work: Work) -> StoredBatch:
         batch = StoredBatch(self, self._journal.next_batch_id(), len(messages))
         if self._counters is not None and self._totals is not None:
             self._counters.disk_writes += len(messages)
@@ -321,6 +419,7 @@ class Log:
             body_bytes += len(message.body)
             if message.expires_at_ms and (expires_at_ms == 0 or message.expires_at_ms < expires_at_ms):
                 expires_at_ms = message.expires_at_ms
+        is_large = body_bytes + MESSAGE_COST * len(messages) > PACKED_AT_ONCE
         work.batches.append(
             Batch(
                 batch.batch_id,
@@ -332,7 +431,12 @@ class Log:
                 body_bytes,
                 expires_at_ms,
                 not is_persistent,
-                pack(messages),
+                b"" if is_large else pack(messages),
+                pack=partial(pack, messages) if is_large else None,
             )
         )
         return batch
+
+
+def _keep(pages: list[Page]) -> None:
+    """What a log does with pages that may leave memory before it has a queue, and after."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from rabbitlike.broker.budget import STEPS_PER_CALL
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.aside import Aside
 from rabbitlike.broker.queues.burial import Sent, mourn, send
@@ -180,6 +181,8 @@ class Outbox(Aside):
             letter = self._line.popleft()
             if not self._try(letter):
                 self._stuck.append(letter)
+            if self._turn.is_spent(STEPS_PER_CALL):
+                break
 
     def _rest(self) -> None:
         """See to it that they are looked at again."""
@@ -264,7 +267,7 @@ def _has_room(letter: Letter, *, is_moving: bool) -> bool:
     size = len(letter.message.body)
     for target in letter.refused:
         if is_moving and not target.has_room(1, size):
-            target.pump()  # somebody may take what went there just now, and make room
+            target.make_room()  # somebody may take what went there just now, and make room
         if target.has_room(1, size):
             return True
     return False

@@ -12,6 +12,7 @@ from rabbitlike.broker.queues.ready cimport Ready
 from rabbitlike.broker.trail cimport Trail
 from rabbitlike.broker.turn cimport Turn
 
+cdef int64_t MANY
 cdef int FAILED, GONE, LOGGED, READY, UNACKED
 
 
@@ -47,6 +48,7 @@ cdef class Queue(Pumped):
     cdef public int64_t persistent_bytes
     cdef readonly int64_t unacked_persistent_count
     cdef readonly int64_t unacked_persistent_bytes
+    cdef readonly bint is_late
     cdef readonly bint is_paused
     cdef public object policy
     cdef public object operator_policy
@@ -56,6 +58,8 @@ cdef class Queue(Pumped):
     cdef readonly Timing processing
     cdef int64_t next_position
     cdef int64_t window_bytes
+    cdef readonly int64_t crowded_bytes
+    cdef readonly object inflow
     cdef readonly Log log
     cdef readonly object paging
     cdef int64_t _delivery_limit
@@ -71,8 +75,10 @@ cdef class Queue(Pumped):
     @cython.locals(log=Log)
     cdef object _keep(self, Message message)
     cpdef Counters inlet(self, object exchange)
-    @cython.locals(ready=Ready, consumer=Subscriber, message=Message)
     cpdef object pump(self)
+    cdef object _serve(self, bint is_all)
+    @cython.locals(ready=Ready, consumer=Subscriber, message=Message)
+    cdef object _hand_out(self, bint is_all)
     @cython.locals(message=Message)
     cpdef Message take(self)
     cpdef object ack(self, Message message, int64_t delivered_at_ms)

@@ -8,18 +8,20 @@ judge then. All of it is synchronous.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rabbitlike.broker.counters import Counters, Timing
+from rabbitlike.broker.disposal import let_go
 from rabbitlike.broker.duplicates import Duplicates, remembering
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.pairs import is_exchange_gone, make_pair
-from rabbitlike.broker.ports import Owner, Pumped, Subscriber
+from rabbitlike.broker.ports import Owner, Publishing, Pumped, Subscriber
 from rabbitlike.broker.queues.burial import bury
 from rabbitlike.broker.queues.consumers import Consumers
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.expiry import Expiry
 from rabbitlike.broker.queues.fairness import read_shares
+from rabbitlike.broker.queues.inflow import CROWDED_BYTES, Inflow
 from rabbitlike.broker.queues.lease import Lease
 from rabbitlike.broker.queues.limits import Limits
 from rabbitlike.broker.queues.log import Log, Page
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
 
 _PLAIN = QueueSettings()
+#: So many messages are let go of in slices.
+MANY = 10_000
 
 
 class Queue(Pumped):
@@ -58,12 +62,15 @@ class Queue(Pumped):
         "consumers",
         "counters",
         "counts_deliveries",
+        "crowded_bytes",
         "deaths",
         "deleted",
         "duplicates",
         "durable",
         "expiry",
         "incoming",
+        "inflow",
+        "is_late",
         "is_paused",
         "is_simple",
         "lease",
@@ -133,6 +140,9 @@ class Queue(Pumped):
         self.log = log
         self.paging = Paging(self, vhost.broker)
         self.window_bytes = self.paging.window_bytes
+        #: With more than this in memory its publishers may have to wait for its consumers.
+        self.crowded_bytes = min(CROWDED_BYTES, self.window_bytes // 2)
+        self.inflow: Inflow | None = None
         self.ready = Ready(settings.levels, settings.default_priority, self.paging.load)
         self.consumers = Consumers(settings.single_active_consumer, self.turn)
         self.expiry = Expiry(self, self.ready, self.turn)
@@ -158,6 +168,8 @@ class Queue(Pumped):
         #: Who is told when there is something that no consumer takes; made when the first one waits.
         self.pollers: Pollers | None = None
         self.next_position = 1
+        #: The last `take` found only expired messages before the turn's time was over.
+        self.is_late = False
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
         self.counters = Counters(self.turn.now_ms)
@@ -180,6 +192,8 @@ class Queue(Pumped):
         """Take a message in. False: the queue is full and refuses, and the publisher is to be told so."""
         is_plain = self.is_simple and message.expires_at_ms == 0
         if not is_plain:
+            if self.deleted:
+                return True  # it goes where all its messages went
             if self.duplicates is not None and self.duplicates.has(message.properties):
                 return True
             if self._limits.turn_away(message):
@@ -194,7 +208,7 @@ class Queue(Pumped):
         if message.persistent:
             self.persistent_count += 1
             self.persistent_bytes += len(message.body)
-        if self.log is not None or self.ready.memory_bytes > self.window_bytes:
+        if self.log is not None or self.ready.memory_bytes > self.crowded_bytes:
             self._keep(message)
         if self.trail is not None:
             self.trail.enqueued(message)
@@ -212,13 +226,13 @@ class Queue(Pumped):
             else:
                 self.expiry.remember(message)
         if self._limits.are_exceeded():
-            self.pump()
+            self._serve(True)
             self._limits.trim()
 
     def _deliver_or_expire(self, message: Message) -> None:
         """parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone."""
         self._sparing = True
-        self.pump()
+        self._serve(True)
         self._sparing = False
         if message.state == READY:
             self.ready.remove(message)
@@ -232,8 +246,22 @@ class Queue(Pumped):
                 log.spill_from = 0
             if (message.persistent and self.durable) or log.spill_from != 0:
                 log.add(message)
-        if self.ready.memory_bytes > self.window_bytes and (log is None or log.spill_from == 0):
-            self.log = self.paging.spill(log, self.next_position)
+        if self.ready.memory_bytes > self.crowded_bytes:
+            self.turn.crowd(self)
+            if self.ready.memory_bytes > self.window_bytes and (log is None or log.spill_from == 0):
+                self.log = self.paging.spill(log, self.next_position)
+
+    def make_wait(self, publisher: Publishing) -> bool:
+        """The queue is crowded: must this publisher wait until consumers have caught up?"""
+        if self.deleted or not self.consumers.all:
+            return False
+        if self.inflow is None:
+            self.inflow = Inflow(self, self.crowded_bytes)
+        return self.inflow.wait(publisher)
+
+    def make_room(self) -> None:
+        """Somebody may take what is ready: hand it out now."""
+        self._serve(True)
 
     def has_room(self, count: int, body_bytes: int) -> bool:
         """Would it take this many more messages, all at once?"""
@@ -250,8 +278,17 @@ class Queue(Pumped):
     # Out
 
     def pump(self) -> None:
-        """Hand out what is ready to whoever can take it."""
+        """Hand out what is ready to whoever can take it, for as long as the turn has time."""
+        self._serve(False)
+
+    def _serve(self, is_all: bool) -> None:
         self.counters.active_at_ms = self.turn.now_ms
+        self._hand_out(is_all)
+        if self.inflow is not None:
+            self.inflow.drained()
+
+    def _hand_out(self, is_all: bool) -> None:
+        """What is judged by whether a consumer was there at once cannot wait for another turn: ``is_all``."""
         if self.deleted or self.is_paused:
             return
         ready = self.ready
@@ -261,23 +298,37 @@ class Queue(Pumped):
                 if self.pollers is not None:
                     self.pollers.tell(ready.count)
                 return
-            message = self.take()
+            message = None if ready.is_spilling and not is_all and self.is_reading() else self.take()
             if message is None:
+                if self.is_late:
+                    self.turn.touch(self)
                 return
             if self.trail is not None:
                 self.trail.delivered(message, consumer)
             consumer.deliver(message)
+            if self.log is not None and self.log.hold_until != 0:
+                consumer.hold(self.log.hold_until)
             if self.consumers.is_alone and ready.count:
                 consumer.deliver_more(message)
+            if self.turn.is_spent() and not is_all:
+                if ready.count:
+                    self.turn.touch(self)
+                return
 
     def take(self) -> Message | None:
-        """The next message to go out, or None. It counts as unacked until it is settled or returned."""
+        """The next message to go out, or None. It counts as unacked until it is settled or returned.
+
+        None also where so many have expired that the turn's time is over (`is_late`): ask again in the next."""
+        self.is_late = False
         while True:
             message = self.ready.pop()
             if message is None:
                 return None
             if message.expires_at_ms != 0 and not self._sparing and message.expires_at_ms <= self.turn.now_ms:
                 self.retire(message, Reason.EXPIRED)
+                if self.turn.is_spent() and self.ready.count:
+                    self.is_late = True
+                    return None
                 continue
             message.state = UNACKED
             self.served_at_ms = self.turn.now_ms
@@ -300,16 +351,28 @@ class Queue(Pumped):
                 self.log.delivered(message)
             return message
 
+    def is_reading(self) -> bool:
+        """Is the next message a large one that is being read from disk? Who can wait asks again in the next turn."""
+        self.is_late = False
+        return not self.deleted and not self.is_paused and self.ready.is_spilling and self.paging.is_reading()
+
     def fetch(self) -> Message | None:
         """The next message, for somebody who asks for just one, or None."""
+        if self.deleted:
+            return None
         if self.settings.expires_ms is not None:
             self.lease.renew()
-        if self.is_paused or self.deleted:
+        if self.is_paused:
             return None
         if self.ready.count == 0 and self.retries is not None:
             self.retries.hurry()
         self.counters.active_at_ms = self.turn.now_ms
         return self.take()
+
+    @property
+    def hold_until(self) -> int:
+        """The commit that must be done before what was fetched may leave the broker; 0: none."""
+        return 0 if self.log is None else self.log.hold_until
 
     # Settled, or back
 
@@ -343,7 +406,8 @@ class Queue(Pumped):
         self._let_go(message)
         if self.deleted:
             return None
-        message.attempts += 1
+        if message.attempts != 1 or not self.paging.forgives(message.position):
+            message.attempts += 1
         if 0 <= self._delivery_limit < message.attempts:
             self._end(message, Reason.DELIVERY_LIMIT)
             return Reason.DELIVERY_LIMIT
@@ -370,8 +434,9 @@ class Queue(Pumped):
         return None
 
     def put_back(self, message: Message) -> None:
-        """One that was away is ready again, where it stood before."""
-        self.ready.push_back(message)
+        """One that was away is ready again, where it stood before: in memory, or on disk if that is full."""
+        if self.ready.memory_bytes <= self.window_bytes or not self.paging.take_back(message):
+            self.ready.push_back(message)
         self.turn.touch(self)
         if message.expires_at_ms != 0:
             self.expiry.remember(message)
@@ -426,13 +491,15 @@ class Queue(Pumped):
             aside += self.outbox.messages()
         if self.log is not None and not self.deleted:
             self.paging.purge(self.log, aside)
-        self.ready.clear()
+        held: list[list[Any]] = self.ready.clear()
         if self.outbox is not None:
             self.outbox.clear()  # not before pages were read, which leave out what is in there
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
-        self.expiry.clear()
+        held += [self.expiry.clear(), aside]
         self.paging.forget()
+        if count > MANY:
+            let_go(self.turn, held)
         return count
 
     def _end(self, message: Message, reason: Reason) -> None:
@@ -441,8 +508,7 @@ class Queue(Pumped):
         if self._holds_letters:
             self.keep_letters().add(message, reason)
         else:
-            self.forget(message)
-            bury(self, message, reason)
+            bury(self, message, reason, is_held=True)
 
     def forget(self, message: Message) -> None:
         """It is not this queue's any more."""
@@ -562,11 +628,31 @@ class Queue(Pumped):
             self.loans.stop()
         if self.pollers is not None:
             self.pollers.tell_all()
-        self.expiry.stop()
-        self.lease.stop()
-        for consumer in self.consumers.remove_all():
-            consumer.cancel()
+        if self.inflow is not None:
+            self.inflow.stop()
+        gone = self.consumers.remove_all()
+        gone.reverse()
+        self.turn.run(partial(self._cancel_some, gone))
         self.purge()
+        self._detach()
+
+    def _detach(self) -> None:
+        """Nothing of it refers back to it any more, so that reference counting frees it. Deliveries that clients still
+        hold may be settled as before."""
+        self.is_simple = False  # what is still published here takes the way that looks whether it is deleted
+        self.expiry.detach()
+        self.lease.detach()
+        self._limits.detach()
+        self.paging.detach()
+        self.retries = self.outbox = self.loans = self.incoming = self.inflow = None
+
+    def _cancel_some(self, gone: list[Subscriber]) -> bool:
+        """Tell consumers that the queue has gone, the first of them last in the list; True: there are more."""
+        while gone:
+            gone.pop().cancel()
+            if self.turn.is_spent():
+                return bool(gone)
+        return False
 
     # What it has
 

@@ -6,6 +6,7 @@ window (`is_spilling`) new messages of every level go to the level's tail, and w
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.fairness import Shares
@@ -69,19 +70,20 @@ class Ready:
         message.state = READY
         self.count += 1
         self.body_bytes += len(message.body)
-        self.memory_bytes += MESSAGE_COST + len(message.body)
+        self.memory_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
 
     def push_run(self, messages: list[Message], body_bytes: int) -> None:
-        """Several new messages of one level, with so many octets of bodies."""
+        """Several new messages of one level and the same properties, with so many octets of bodies."""
         count = len(messages)
-        if messages[0].priority <= 0 and self._default_priority == 0 and not self.is_spilling:
+        first = messages[0]
+        if first.priority <= 0 and self._default_priority == 0 and not self.is_spilling:
             self._bottom.ring.push_run(messages)
         else:
             for message in messages:
                 self._push_to_level(message)
         self.count += count
         self.body_bytes += body_bytes
-        self.memory_bytes += count * MESSAGE_COST + body_bytes
+        self.memory_bytes += count * (MESSAGE_COST + len(first.properties)) + body_bytes
 
     def push_back(self, message: Message) -> None:
         """A message that was out, back to where it stood."""
@@ -93,7 +95,7 @@ class Ready:
         message.state = READY
         self.count += 1
         self.body_bytes += len(message.body)
-        self.memory_bytes += MESSAGE_COST + len(message.body)
+        self.memory_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
 
     def pop(self) -> Message | None:
         """The next message, or None when there is none."""
@@ -106,7 +108,7 @@ class Ready:
         if message is not None:
             self.count -= 1
             self.body_bytes -= len(message.body)
-            self.memory_bytes -= MESSAGE_COST + len(message.body)
+            self.memory_bytes -= MESSAGE_COST + len(message.properties) + len(message.body)
         return message
 
     def next(self, most: int) -> list[Message | None]:
@@ -115,12 +117,14 @@ class Ready:
             return []
         return self._bottom.ring.next(most)
 
-    def pop_run(self, count: int, body_bytes: int) -> None:
-        """So many of those that `next` has given are out, with so many octets of bodies."""
+    def pop_run(self, run: list[Message], body_bytes: int) -> None:
+        """These, of those that `next` has given, are out, with so many octets of bodies."""
+        count = len(run)
+        first = run[0]
         self._bottom.ring.drop(count)
         self.count -= count
         self.body_bytes -= body_bytes
-        self.memory_bytes -= count * MESSAGE_COST + body_bytes
+        self.memory_bytes -= count * (MESSAGE_COST + len(first.properties)) + body_bytes
 
     def remove(self, message: Message) -> None:
         """Take a message out of the middle of the line."""
@@ -129,10 +133,15 @@ class Ready:
         message.state = GONE
         self.count -= 1
         self.body_bytes -= len(message.body)
-        self.memory_bytes -= MESSAGE_COST + len(message.body)
+        self.memory_bytes -= MESSAGE_COST + len(message.properties) + len(message.body)
 
-    def clear(self) -> None:
+    def clear(self) -> list[list[Any]]:
+        """Nothing is ready any more; the lists that held it, which nobody else has."""
+        held: list[list[Any]] = []
         for level in self._ranked:
+            held += [level.ring.slots, level.returned]
+            if level.tail is not None:
+                held.append(level.tail.slots)
             level.clear()
         self._ranked_count = 0
         self.is_spilling = False
@@ -142,6 +151,7 @@ class Ready:
         self.page_count = 0
         self.paged_count = 0
         self.paged_bytes = 0
+        return held
 
     # Levels and whose turn it is
 
@@ -285,13 +295,43 @@ class Ready:
             message.state = PAGED
             page.count += 1
             page.body_bytes += len(message.body)
-            self.memory_bytes -= MESSAGE_COST + len(message.body)
+            self.memory_bytes -= MESSAGE_COST + len(message.properties) + len(message.body)
             if message.expires_at_ms and (page.expires_at_ms == 0 or message.expires_at_ms < page.expires_at_ms):
                 page.expires_at_ms = message.expires_at_ms
             message = tail.first()
         page.is_out = True
         self._add_page(level, page)
         return True
+
+    def page_again(self, page: Page, message: Message) -> None:
+        """A message that is not counted here is ready, in a page of those that came back."""
+        level = self._level(page.level)
+        if not page.is_out:
+            page.is_out = True
+            page.published_at_ms = message.published_at_ms
+            level.insert_page(page)
+            self.page_count += 1
+        message.state = PAGED
+        page.count += 1
+        page.body_bytes += len(message.body)
+        self._count(level, 1)
+        self.count += 1
+        self.body_bytes += len(message.body)
+        self.paged_count += 1
+        self.paged_bytes += len(message.body)
+
+    def take_last(self, level: Level) -> None:
+        """The last message of a level's ring is not there any more, nor counted."""
+        message = level.ring.last()
+        assert message is not None
+        level.ring.drop_last()
+        self._count(level, -1)
+        self.count -= 1
+        self.body_bytes -= len(message.body)
+        self.memory_bytes -= MESSAGE_COST + len(message.properties) + len(message.body)
+
+    def level_of(self, message: Message) -> Level:
+        return self._level(self.level_number(message.priority))
 
     def recover_page(self, page: Page) -> None:
         """A page from before the restart; they come in order."""
@@ -356,7 +396,17 @@ class Ready:
             level.ring.push(message)
             message.state = READY
             self.body_bytes += len(message.body)
-            self.memory_bytes += MESSAGE_COST + len(message.body)
+            self.memory_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
+
+    def page_ahead(self) -> Page | None:
+        """The page that the next message may have to be read from; None: it is in memory."""
+        for level in self._ranked:
+            if level.first() is not None:
+                if self.shares is None:
+                    return None
+            elif level.pages:
+                return level.pages[0]
+        return None
 
     def _has_tail(self) -> bool:
         for level in self._ranked:

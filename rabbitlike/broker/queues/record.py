@@ -13,12 +13,49 @@ PERSISTENT = 1
 #: The priority is 255; without it, that octet says that there is none.
 HIGHEST = 2
 NO_PRIORITY = 255
+#: A batch holds at most this much: it is read back, and unpacked, in one turn.
+BATCH_MESSAGES = 16_384
+BATCH_BYTES = 4 * 1024 * 1024
+#: A body larger than this is copied once, and without the interpreter's lock where there is another thread.
+LARGE_BODY = 1024 * 1024
+
+
+def portions(messages: list[Message], most: int = BATCH_MESSAGES, most_bytes: int = BATCH_BYTES) -> list[list[Message]]:
+    """Cut a list into parts for one batch each. A message larger than a batch has one of its own."""
+    if len(messages) == 1:
+        return [messages]
+    found: list[list[Message]] = []
+    portion: list[Message] = []
+    size = 0
+    for message in messages:
+        octets_of = len(message.address) + len(message.properties) + len(message.body)
+        if portion and (size + octets_of > most_bytes or len(portion) >= most):
+            found.append(portion)
+            portion = []
+            size = 0
+        portion.append(message)
+        size += octets_of
+    if portion:
+        found.append(portion)
+    return found
 
 
 def pack(messages: list[Message]) -> bytes:
+    if len(messages) == 1:
+        message = messages[0]
+        if len(message.body) > LARGE_BODY:
+            # Large joins of bytes let other threads run meanwhile: the loop, where the commit's thread packs.
+            return b"".join((_pack(messages, False), message.body))
+    return _pack(messages, True)
+
+
+def _pack(messages: list[Message], is_whole: bool) -> bytes:
+    """Without the body if not ``is_whole``: of one message that is all there is before it."""
     size = 0
     for message in messages:
-        size += HEAD + len(message.address) + len(message.properties) + len(message.body)
+        size += HEAD + len(message.address) + len(message.properties)
+        if is_whole:
+            size += len(message.body)
     data = bytearray(size)
     p = data
     at = 0
@@ -36,8 +73,9 @@ def pack(messages: list[Message]) -> bytes:
         at += len(message.address)
         octets.put_bytes(p, at, message.properties)
         at += len(message.properties)
-        octets.put_bytes(p, at, message.body)
-        at += len(message.body)
+        if is_whole:
+            octets.put_bytes(p, at, message.body)
+            at += len(message.body)
     p = data
     return octets.cut(p, 0, size)
 
@@ -73,3 +111,14 @@ def unpack(data: bytes) -> list[Message]:
     if at != end:
         raise ValueError(f"a batch of {end} octets does not end where its messages do")
     return messages
+
+
+def unpack_large(head: bytes, body: bytes) -> Message:
+    """The message of a batch that holds nothing else, from what stands before its body, and that body."""
+    size = int.from_bytes(head[32:HEAD], "big") if len(head) >= HEAD else -1
+    if size != len(body):
+        raise ValueError(f"a body of {len(body)} octets is not the one of its batch")
+    # As a message without a body, which is given it then: the body is not copied.
+    message = unpack(head[:32] + bytes(4) + head[HEAD:])[0]
+    message.body = body
+    return message

@@ -1,7 +1,8 @@
 """A ring: messages in the order they came, in a circle of slots that doubles when it is full.
 
-It only grows at its end and shrinks at its front. A message that comes to its end in the middle is marked GONE by
-whoever ends it, and leaves the ring when its turn comes: nothing is ever scanned or shifted.
+It grows at its end and shrinks at its front; at its end, too, where messages leave memory. A message that comes to its
+end in the middle is marked GONE by whoever ends it, and leaves the ring when its turn comes: nothing is ever scanned or
+shifted.
 """
 
 from rabbitlike.broker.message import Message
@@ -45,6 +46,21 @@ class Ring:
             return 0
         message = self.slots[(self.tail - 1) & self.mask]
         return 0 if message is None else message.position
+
+    def last(self) -> Message | None:
+        """The one that came last, left where it is."""
+        while self.head < self.tail:
+            message = self.slots[(self.tail - 1) & self.mask]
+            if message is not None and message.state != GONE:
+                return message
+            self.slots[(self.tail - 1) & self.mask] = None
+            self.tail -= 1
+        return None
+
+    def drop_last(self) -> None:
+        """The one that `last` has given is gone."""
+        self.tail -= 1
+        self.slots[self.tail & self.mask] = None
 
     def first(self) -> Message | None:
         """The next to go, left where it is."""

@@ -6,10 +6,10 @@ from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue, done_with
 
 cdef int READY, UNACKED, UNLOGGED
-cdef int64_t LONGEST_RUN, MESSAGE_COST
+cdef int64_t LONGEST_RUN
 
 
-cpdef bint admits_run(Queue queue, int64_t count, int64_t body_bytes) except -1
+cpdef bint admits_run(Queue queue, int64_t memory_bytes) except -1
 @cython.locals(message=Message, count=int64_t)
 cpdef object enqueue_run(Queue queue, list messages, int64_t body_bytes)
 @cython.locals(message=Message, address=bytes, properties=bytes, found=list)

@@ -8,19 +8,15 @@ must look at messages one by one is asked first (`admits_run`, `find_run`) and s
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue, done_with
-from rabbitlike.broker.states import MESSAGE_COST, READY, UNACKED, UNLOGGED
+from rabbitlike.broker.states import READY, UNACKED, UNLOGGED
 
 #: So many are looked at together for being alike: more would cost more when they are not.
 LONGEST_RUN = 256
 
 
-def admits_run(queue: Queue, count: int, body_bytes: int) -> bool:
-    """Can it take in so many messages at once, with nothing to judge or store?"""
-    return (
-        queue.is_simple
-        and queue.log is None
-        and queue.ready.memory_bytes + count * MESSAGE_COST + body_bytes <= queue.window_bytes
-    )
+def admits_run(queue: Queue, memory_bytes: int) -> bool:
+    """Can it take in messages that need so much memory, with nothing to judge or store?"""
+    return queue.is_simple and queue.log is None and queue.ready.memory_bytes + memory_bytes <= queue.window_bytes
 
 
 def enqueue_run(queue: Queue, messages: list[Message], body_bytes: int) -> None:
@@ -35,6 +31,8 @@ def enqueue_run(queue: Queue, messages: list[Message], body_bytes: int) -> None:
         queue.persistent_count += count
         queue.persistent_bytes += body_bytes
     queue.turn.touch(queue)
+    if queue.ready.memory_bytes > queue.crowded_bytes:
+        queue.turn.crowd(queue)
 
 
 def find_run(queue: Queue, like: Message, most: int) -> list[Message]:
@@ -43,6 +41,8 @@ def find_run(queue: Queue, like: Message, most: int) -> list[Message]:
     address = like.address
     properties = like.properties
     found: list[Message] = []
+    if like.logged != UNLOGGED:
+        return found  # the next ones are most likely logged as well: do not collect them in vain
     for message in queue.ready.next(min(most, LONGEST_RUN)):
         if (
             message is None
@@ -76,7 +76,7 @@ def take_run(queue: Queue, run: list[Message], consumer: Subscriber) -> None:
         since += 1
     queue.waiting.add(now_ms - published_at_ms, since)
     count = len(run)
-    queue.ready.pop_run(count, body_bytes)
+    queue.ready.pop_run(run, body_bytes)
     if consumer.no_ack:  # settled thereby
         if like.persistent:
             queue.persistent_count -= count

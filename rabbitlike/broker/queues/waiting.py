@@ -7,12 +7,12 @@ at once, no more than a window of them is read: the others wait until half of th
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.message import Message
+from rabbitlike.broker.message import Message, cost_of
 from rabbitlike.broker.queues.aside import Aside, Entry
 from rabbitlike.broker.queues.dead_letter import Reason
 from rabbitlike.broker.queues.log import StoredBatch
 from rabbitlike.broker.queues.paging import EVERYTHING
-from rabbitlike.broker.states import GONE, LOGGED, MESSAGE_COST, WAITING
+from rabbitlike.broker.states import GONE, LOGGED, WAITING
 
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
@@ -85,6 +85,8 @@ class Waiting(Aside):
             message.state = GONE
             if message.properties:
                 self._end_wait(message, now_ms)
+            if self._turn.is_spent():
+                break
         if heap:
             self._watch(max(heap[0][0], now_ms))
 
@@ -110,7 +112,7 @@ class Waiting(Aside):
             queue.retire(message, Reason.RETRY_TIMEOUT)
         else:
             if queue.paging.window_bytes != EVERYTHING:
-                octets = MESSAGE_COST + len(message.body)
+                octets = cost_of(message)
                 self._back[message.position] = octets
                 self._back_bytes += octets
             queue.put_back(message)

@@ -19,6 +19,7 @@ from prometheus_client.core import (
 
 from rabbitlike import __version__
 from rabbitlike.broker.alarms import DISK, MEMORY
+from rabbitlike.broker.budget import TURNS_MS
 from rabbitlike.broker.counters import SIZES
 from rabbitlike.broker.queues.dead_letter import Fate
 from rabbitlike.management.kinds import NODE_COUNTS, NODE_LENGTHS
@@ -262,6 +263,17 @@ def ours(here: Context) -> Iterator[Metric]:
     yield histogram("rabbitlike_commit_messages", "Messages that one commit stored", here.broker.commits.messages)
     yield histogram(
         "rabbitlike_event_loop_lag_seconds", "How late timers fire: time in which nobody is served", here.lag.late_s
+    )
+    turn = here.broker.turn
+    yield HistogramMetricFamily(
+        "rabbitlike_turn_seconds",
+        "Time that turns took: what one read or one timer set in motion",
+        _cumulated((ms / 1000 for ms in TURNS_MS), turn.counts),
+        turn.total_ns / 1e9,
+    )
+    longest_ns, turn.longest_ns = turn.longest_ns, 0
+    yield GaugeMetricFamily(
+        "rabbitlike_turn_longest_seconds", "The longest turn since this was read last", longest_ns / 1e9
     )
     yield GaugeMetricFamily(
         "rabbitlike_history_objects", "Objects that a history of rates is kept of", here.rates.track_count

@@ -37,10 +37,11 @@ async def read_all(request: Request, caller: Member) -> Response:
     return await lists.answer(request, channels_of(caller), shown.channels(request), name_of=name_of)
 
 
-@router.get("/vhosts/{vhost:name}/channels", response_model=None, openapi_extra=lists.PAGED)
+@router.get("/vhosts/{vhost:name}/channels", response_model=None, openapi_extra=lists.SORTED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
+    """parity: not in pages."""
     items = channels_of(caller, caller.vhost(vhost).name)
-    return await lists.answer(request, items, shown.channels(request), name_of=name_of)
+    return await lists.answer(request, items, shown.channels(request), is_paged=False)
 
 
 @router.get("/channels/{channel:name}", response_model=None)

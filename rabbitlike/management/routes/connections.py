@@ -69,10 +69,11 @@ async def read_all(request: Request, caller: Member) -> Response:
     return await lists.answer(request, connections_of(caller), show, name_of=name_of, key_of=key_of)
 
 
-@router.get("/vhosts/{vhost:name}/connections", response_model=None, openapi_extra=lists.PAGED)
+@router.get("/vhosts/{vhost:name}/connections", response_model=None, openapi_extra=lists.SORTED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
+    """parity: not in pages."""
     items = connections_of(caller, caller.vhost(vhost).name)
-    return await lists.answer(request, items, shown.connections(request), name_of=name_of, key_of=key_of)
+    return await lists.answer(request, items, shown.connections(request), key_of=key_of, is_paged=False)
 
 
 @router.get("/connections/username/{username:name}", response_model=None, openapi_extra=lists.PAGED)
@@ -109,14 +110,14 @@ async def close(request: Request, here: Here, caller: Member, connection: str) -
 @router.get("/connections/{connection:name}/channels", response_model=None)
 async def read_channels(request: Request, caller: Member, connection: str) -> Response:
     client = find(caller, connection)
-    return await lists.answer(request, list(client.open_channels()), shown.channels(request))
+    return await lists.answer(request, list(client.open_channels()), shown.channels(request), is_paged=False)
 
 
 @router.get("/connections/{connection:name}/sessions", response_model=None)
 async def read_sessions(request: Request, caller: Member, connection: str) -> Response:
     """parity: sessions are AMQP 1.0's; a connection of AMQP 0-9-1 has none."""
     find(caller, connection)
-    return await lists.answer(request, ())
+    return await lists.answer(request, (), is_paged=False)
 
 
 def _see_user(caller: Caller, username: str, tag: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastapi import Request, Response
 
@@ -19,6 +19,9 @@ from rabbitlike.management.turns import turn
 if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.management.shown import View
+
+#: parity
+ORDER: Final = ("queue.vhost", "queue.name")
 
 router = Router("consumers")
 
@@ -39,7 +42,7 @@ async def read_all(request: Request, caller: Member) -> Response:
     if shown.without_stats(request):
         raise bad_request(NO_STATS)
     vhosts = list(caller.context.broker.vhosts.values())
-    return await lists.answer(request, consumers_in(caller, vhosts), order=("queue.vhost", "queue.name"))
+    return await lists.answer(request, consumers_in(caller, vhosts), order=ORDER, is_paged=False)
 
 
 @router.get("/consumers/{vhost:name}", response_model=None, openapi_extra=lists.SORTED)
@@ -49,7 +52,7 @@ async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> R
     found = caller.context.broker.vhosts.get(vhost)
     if found is None:
         raise not_found()
-    return await lists.answer(request, consumers_in(caller, [found]), order=("queue.vhost", "queue.name"))
+    return await lists.answer(request, consumers_in(caller, [found]), order=ORDER, is_paged=False)
 
 
 @router.delete(

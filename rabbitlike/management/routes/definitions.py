@@ -15,7 +15,7 @@ from starlette.formparsers import MultiPartException
 from rabbitlike.broker import definitions, exports
 from rabbitlike.broker.entries import DefinitionsError
 from rabbitlike.management.auth import Administrator, Caller
-from rabbitlike.management.documents import parsed
+from rabbitlike.management.documents import TooLong, parsed
 from rabbitlike.management.errors import ApiError, bad_request, not_found
 from rabbitlike.management.front import MULTIPART, check_object, says_nothing
 from rabbitlike.management.lists import Slices
@@ -150,6 +150,8 @@ async def _object(body: bytes) -> Json:
         document = await parsed(body)
     except orjson.JSONDecodeError:
         raise bad_request("not_json") from None
+    except TooLong as error:
+        raise bad_request(str(error)) from None
     check_object(document)
     return document
 
@@ -162,3 +164,5 @@ async def _parsed(body: bytes) -> Json:
         return await parsed(body.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError:
         raise ApiError(400, "bad_request", "failed_to_parse_json") from None
+    except TooLong as error:
+        raise bad_request(str(error)) from None

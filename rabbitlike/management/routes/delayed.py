@@ -14,7 +14,7 @@ from rabbitlike.broker import delay_views
 from rabbitlike.broker.message import exchange_of
 from rabbitlike.broker.views import text
 from rabbitlike.management import lists, shown
-from rabbitlike.management.auth import Member
+from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import exchange_name
 from rabbitlike.management.context import Here
 from rabbitlike.management.errors import bad_request, not_found
@@ -24,10 +24,11 @@ from rabbitlike.management.turns import stored, turn
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
 
     from rabbitlike.broker.delays import Delays
     from rabbitlike.broker.message import Message
+    from rabbitlike.broker.vhost import Vhost
 
 router = Router("delayed")
 
@@ -50,18 +51,23 @@ async def read_all(
     after: Annotated[str | None, Query(description="What an earlier answer had as `next`.")] = None,
     exchange: Annotated[str | None, Query(description="Only those published to it.")] = None,
 ) -> Response:
-    """What waits in a vhost, in the order in which it is due."""
+    """What waits at the exchanges of a vhost that the caller may read, in the order in which it is due."""
     home = caller.vhost(vhost)
     if page * page_size > DEEPEST:
         raise bad_request(f"beyond {DEEPEST} messages go on with after, which is next of an earlier answer")
     place = (0, 0) if after is None else _place(after)
     if place is None:
         raise bad_request("after: give what an earlier answer had as next")
-    wanted = None if exchange is None else exchange_name(exchange)
+    readable = _readable(caller, home)
+    wanted = readable
+    if exchange is not None:
+        name = exchange_name(exchange)
+        caller.permit_in(home)("read", "exchange", name)
+        wanted = frozenset((name,))
     rows = await _earliest(home.delays, place, page * page_size + 1, wanted)
     items = rows[(page - 1) * page_size : page * page_size]
     is_more = len(rows) > page * page_size
-    filtered = home.delays.pending if wanted is None else home.delays.count_of(wanted)
+    filtered = sum(map(home.delays.count_of, wanted))
     return lists.one(
         request,
         {
@@ -69,7 +75,7 @@ async def read_all(
             "next": items[-1][2]["id"] if items and is_more else None,
             "item_count": len(items),
             "filtered_count": filtered,
-            "total_count": home.delays.pending,
+            "total_count": sum(map(home.delays.count_of, readable)),
             "page": page,
             "page_size": page_size,
             "page_count": -(-filtered // page_size),
@@ -77,8 +83,18 @@ async def read_all(
     )
 
 
-async def _earliest(delays: Delays, after: tuple[int, int], count: int, exchange: str | None) -> list[Row]:
-    """The first `count` rows behind a place. Reads no batch that cannot hold one of them."""
+def _readable(caller: Caller, home: Vhost) -> frozenset[str]:
+    """The exchanges with delayed messages that the caller may read."""
+    permissions = caller.context.broker.permissions
+    return frozenset(
+        name
+        for name in home.delays.ways.names
+        if permissions.allows(caller.user.name, home.name, "read", "exchange", name)
+    )
+
+
+async def _earliest(delays: Delays, after: tuple[int, int], count: int, exchanges: Collection[str]) -> list[Row]:
+    """The first `count` rows behind a place that wait at these exchanges. Reads no batch that cannot hold one."""
     slices = lists.Slices()
     found: dict[int, Row] = {}
     until_ms = delay_views.NEVER
@@ -87,7 +103,7 @@ async def _earliest(delays: Delays, after: tuple[int, int], count: int, exchange
             break
         for message in portion():
             if (message.expires_at_ms, message.position) > after and message.expires_at_ms <= until_ms:
-                if exchange is None or exchange_of(message.address) == exchange:
+                if exchange_of(message.address) in exchanges:
                     view = delay_views.delayed(message)
                     found[message.position] = (message.expires_at_ms, message.position, view)
             await slices.breathe()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from fastapi import Query, Request, Response
 from pydantic import BeforeValidator, Field, JsonValue
 
 from rabbitlike.broker import verbs
+from rabbitlike.broker.exchanges import Exchange
 from rabbitlike.broker.message import exchange_of, routing_key_of
 from rabbitlike.broker.queues import browse
 from rabbitlike.broker.queues.queue import Queue
@@ -18,7 +21,7 @@ from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Body, Number, checked_name, exchange_name
 from rabbitlike.management.context import Context, Here
-from rabbitlike.management.errors import bad_request, closing, not_found
+from rabbitlike.management.errors import ApiError, bad_request, closing, not_found
 from rabbitlike.management.messages import (
     filter_from,
     filter_of,
@@ -36,7 +39,7 @@ from rabbitlike.management.turns import check_unblocked, stored, turn
 from rabbitlike.protocol.errors import AmqpError
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.exchanges import Exchange
+    from collections.abc import Callable
 
 router = Router("messages")
 
@@ -143,6 +146,9 @@ async def get(
                 raise not_found("queue_not_found")
     if got and found.durable and body.ackmode in ("ack_requeue_false", "reject_requeue_false"):
         await stored(here.broker)
+    elif got and found.hold_until:
+        with suppress(ApiError):  # while the disk refuses writes, messages are handed out all the same
+            await stored(here.broker)
     encoding, truncate = str(body.encoding), body.truncate
 
     def show(each: Fetched) -> dict[str, object]:
@@ -262,6 +268,7 @@ async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -
     """Move ready messages. One that no queue would take stays where it is."""
     source = readable(caller, vhost, queue)
     target, key = _target(caller, source, body.destination)
+    may_use = _usable_keys(caller, target)
     following = None
     scanned = 0
     if body.positions is not None:
@@ -282,7 +289,7 @@ async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -
         if source.deleted or (isinstance(target, Queue) and target.deleted):
             break
         with turn(here.broker):
-            moved += browse.move(source, positions[at : at + STRIDE], target, key)
+            moved += browse.move(source, positions[at : at + STRIDE], target, key, may_use)
         await slices.breathe()
     await stored(here.broker)
     return {"moved": moved, "matched": len(positions), "scanned": scanned, "next": following}
@@ -308,3 +315,10 @@ def _target(caller: Caller, source: Queue, destination: Destination) -> tuple[Qu
     if exchange.kind == "topic" and key is not None:
         caller.permit_topic_in(home)("write", name, key)
     return exchange, key
+
+
+def _usable_keys(caller: Caller, target: Queue | Exchange) -> Callable[[str], bool]:
+    """Which routing keys the caller may publish there with, when each message keeps its own."""
+    if not isinstance(target, Exchange) or target.kind != "topic":
+        return lambda key: True
+    return partial(caller.context.broker.permissions.allows_topic, caller.user.name, target.vhost, "write", target.name)

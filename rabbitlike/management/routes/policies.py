@@ -13,7 +13,9 @@ from pydantic import BaseModel, Field, JsonValue
 
 from rabbitlike.broker.policies import Policy, make_policy
 from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind
+from rabbitlike.broker.terms import Json
 from rabbitlike.broker.vhost import Vhost
+from rabbitlike.broker.webhook_urls import unmasked_definition
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Administrator, Caller, Member, Policymaker
 from rabbitlike.management.errors import bad_request, not_found
@@ -54,12 +56,12 @@ async def list_operator_policies_of_vhost(request: Request, caller: Member, vhos
 
 @router.get("/policies/{vhost:name}/{policy:name}")
 async def read_policy(request: Request, caller: Policymaker, vhost: str, policy: str) -> Response:
-    return lists.one(request, _find(caller, vhost, POLICY, policy).view())
+    return lists.one(request, _find(caller, vhost, POLICY, policy).shown())
 
 
 @router.get("/operator-policies/{vhost:name}/{policy:name}")
 async def read_operator_policy(request: Request, caller: Administrator, vhost: str, policy: str) -> Response:
-    return lists.one(request, _find(caller, vhost, OPERATOR_POLICY, policy).view())
+    return lists.one(request, _find(caller, vhost, OPERATOR_POLICY, policy).shown())
 
 
 @router.put("/policies/{vhost:name}/{policy:name}")
@@ -86,7 +88,7 @@ async def _list(request: Request, caller: Caller, kind: PolicyKind, vhost: Vhost
     vhosts = caller.context.broker.vhosts.values() if vhost is None else [vhost]
     found = [policy for each in vhosts if caller.may_list(each.name) for policy in each.policies.all(kind)]
     # parity: by priority
-    return await lists.answer(request, found, Policy.view, order=("priority", "vhost", "name"), is_paged=False)
+    return await lists.answer(request, found, Policy.shown, order=("priority", "vhost", "name"), is_paged=False)
 
 
 def _find(caller: Caller, vhost: str, kind: PolicyKind, name: str) -> Policy:
@@ -101,13 +103,14 @@ async def _set(caller: Caller, vhost: str, kind: PolicyKind, name: str, body: Po
     if vhost not in broker.vhosts:
         raise not_found("vhost_not_found")
     home = caller.vhost(vhost)
+    known = home.policies.get(kind, name)
     try:
         policy = make_policy(
             vhost,
             name,
             kind,
             pattern=body.pattern,
-            definition=body.definition,
+            definition=whole_definition(body.definition, known),
             priority=body.priority,
             apply_to=body.apply_to,
         )
@@ -117,6 +120,13 @@ async def _set(caller: Caller, vhost: str, kind: PolicyKind, name: str, body: Po
         is_new = home.policies.set(policy)
     await applied(home)
     return Response(status_code=201 if is_new else 204)
+
+
+def whole_definition(definition: Json, known: Policy | None) -> Json:
+    """The definition that was sent, with credentials the caller was not shown. Raises ValueError."""
+    if not isinstance(definition, dict):
+        return definition
+    return unmasked_definition(definition, {} if known is None else known.definition)
 
 
 async def _clear(caller: Caller, vhost: str, kind: PolicyKind, name: str) -> Response:

@@ -189,7 +189,6 @@ async def read_priorities(request: Request, caller: Member, vhost: str, queue: s
 @router.get("/queues/{vhost:name}/{queue:name}/unacked", response_model=None)
 async def read_unacked(request: Request, caller: Member, vhost: str, queue: str) -> Response:
     """What was handed out and is not settled: where it is, and since when."""
-    found = find(caller, vhost, queue)
-    caller.permit_in(found.vhost)("read", "queue", queue)
+    found = take(caller, vhost, queue, "read")
     held = (delivery for channel in views.unacked_of(found) for delivery in channel)
     return await lists.answer(request, held, order=("position",))

@@ -103,7 +103,7 @@ async def _ask(
     check_unblocked(broker)
     waiting = Waiting(str(given["correlation_id"]))
     properties = to_properties({**given, "reply_to": waiting.name})
-    broker.replies[waiting.name] = waiting
+    home.replies[waiting.name] = waiting
     timer = broker.clock.call_later(max(1, int(timeout_s * 1000)), waiting.give_up)
     started = perf_counter()
     try:
@@ -116,7 +116,7 @@ async def _ask(
         reply = await waiting.reply
     finally:
         timer.cancel()
-        broker.replies.pop(waiting.name, None)
+        home.replies.pop(waiting.name, None)
     if reply is None:
         raise ApiError(504, "gateway_timeout", f"no reply within {timeout_s:g} s")
     answered, octets = reply

@@ -71,17 +71,17 @@ def find(caller: Caller, name: str) -> User:
     return user
 
 
-@router.get("/users", response_model=None)
+@router.get("/users", response_model=None, openapi_extra=lists.PAGED)
 async def read_all(request: Request, caller: Administrator) -> Response:
-    return await lists.answer(request, list(caller.context.broker.users), view, order=ORDER, is_paged=False)
+    return await lists.answer(request, list(caller.context.broker.users), view, order=ORDER)
 
 
-@router.get("/users/without-permissions", response_model=None)
+@router.get("/users/without-permissions", response_model=None, openapi_extra=lists.PAGED)
 async def read_those_without_permissions(request: Request, caller: Administrator) -> Response:
     broker = caller.context.broker
     permitted = {user for user, _, _ in broker.permissions}
     found = [user for user in broker.users if user.name not in permitted]
-    return await lists.answer(request, found, view, order=ORDER, is_paged=False)
+    return await lists.answer(request, found, view, order=ORDER)
 
 
 @router.post("/users/bulk-delete", status_code=204, response_model=None)

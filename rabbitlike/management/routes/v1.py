@@ -35,7 +35,7 @@ from rabbitlike.management.queue_config import (
 )
 from rabbitlike.management.queue_stats import stats_of
 from rabbitlike.management.routes.dead_letters import retry_letter
-from rabbitlike.management.routes.policies import applied
+from rabbitlike.management.routes.policies import applied, whole_definition
 from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import check_unblocked, stored, turn
 
@@ -77,7 +77,7 @@ def _policy(home: Vhost, name: str, config: QueueConfig) -> Policy:
             policy_name(name),
             POLICY,
             pattern=pattern_of(name),
-            definition=config.definition(),
+            definition=whole_definition(config.definition(), home.policies.get(POLICY, policy_name(name))),
             priority=PRIORITY,
             apply_to="queues",
         )

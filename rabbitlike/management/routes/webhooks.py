@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
+from rabbitlike.broker.webhook_urls import masked
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Monitor
 from rabbitlike.management.context import Here
@@ -17,5 +18,5 @@ router = Router("webhooks")
 async def read(request: Request, here: Here, caller: Monitor) -> Response:
     """Each address that was told of a death since the start, what waits for it, and how it last answered."""
     return await lists.answer(
-        request, here.webhooks.targets(), Target.view, order=("url",), name_of=lambda target: target.url
+        request, here.webhooks.targets(), Target.view, order=("url",), name_of=lambda target: masked(target.url)
     )

@@ -3,12 +3,13 @@ session/publisher.py and session/channel.py."""
 
 from __future__ import annotations
 
+from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any, cast
 
 from pamqp import commands
 
-from rabbitlike.broker.message import with_delivery_count
+from rabbitlike.broker.message import cost_of, with_delivery_count
 from rabbitlike.broker.queues.arguments import check_consumer, consumer_ack_timeout, consumer_priority
 from rabbitlike.broker.verbs import check_fetch, count_fetch
 from rabbitlike.protocol import methods
@@ -21,6 +22,7 @@ from rabbitlike.session.unacked import Delivery
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.protocol.tables import Table
     from rabbitlike.session.channel import Channel
 
@@ -77,7 +79,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str)
         raise precondition_failed("reply consumer cannot acknowledge")
     consumer = ReplyConsumer(tag, channel.number, channel.connection, channel.outlet, channel.unacked)
     channel.reply_consumer = consumer
-    channel.connection.broker.replies[consumer.name] = consumer
+    channel.vhost.replies[consumer.name] = consumer
     if not method.nowait:
         channel.send(methods.make(commands.Basic.ConsumeOk, consumer_tag=tag))
 
@@ -85,7 +87,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str)
 def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     tag = method.consumer_tag or ""
     if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
-        channel.connection.broker.replies.pop(channel.reply_consumer.name, None)
+        channel.vhost.replies.pop(channel.reply_consumer.name, None)
         channel.reply_consumer = None
     elif (consumer := channel.consumers.pop(tag, None)) is not None:
         consumer.queue.remove_consumer(consumer)
@@ -102,12 +104,26 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     channel.permit("read", "queue", name)
     queue = channel.vhost.queue(name, channel.connection)
     check_fetch(queue)
+    if channel.outlet.is_full and not method.no_ack:
+        limit = channel.outlet.unacked_limit
+        raise precondition_failed(f"connection holds more than {limit} bytes unacknowledged (unacked_limit)")
+    channel.connection.run(partial(_get, channel, queue, method))
+
+
+def _get(channel: Channel, queue: Queue, method: commands.Basic.Get) -> bool:
+    """Answer basic.get; True: only expired messages were found so far, or a large one is being read; go on."""
+    if not channel.is_open:
+        return False  # closed while it waited
+    if queue.is_reading():
+        return True
     message = queue.fetch()
+    if message is None and queue.is_late:
+        return True
     if message is None:
         for counters in (queue.counters, channel.counters, channel.pair_with(queue), channel.totals):
             counters.get_empty += 1
         channel.send(methods.make(commands.Basic.GetEmpty, cluster_id=""))
-        return
+        return False
     unacked = channel.unacked
     unacked.last_tag += 1
     properties = with_delivery_count(message) if message.attempts or queue.counts_deliveries else message.properties
@@ -122,6 +138,8 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         channel.outlet.payload_max,
     )
     channel.outlet.mark()
+    if queue.hold_until:
+        channel.connection.hold_deliveries(queue.hold_until)
     count_fetch(queue, message, channel.counters, channel.pair_with(queue), channel.totals, no_ack=method.no_ack)
     if queue.trail is not None:
         queue.trail.fetched(message, channel.client(), method.no_ack)
@@ -130,25 +148,26 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     else:
         delivery = Delivery(unacked.last_tag, message, queue, None, channel.turn.now_ms)
         unacked.add(delivery)
+        channel.outlet.delivered(cost_of(message))
         if deadline_ms := channel.deadline_of(queue):
             channel.deadlines.watch(delivery, deadline_ms)
         if timeout_ms := channel.timeout_of(queue):
             channel.timeout.watch(timeout_ms)
+    return False
 
 
 def recover(channel: Channel, method: commands.Basic.Recover) -> None:
-    _recover(channel, method.requeue)
-    channel.send(methods.make(commands.Basic.RecoverOk))
+    _recover(channel, method.requeue, partial(channel.send, methods.make(commands.Basic.RecoverOk)))
 
 
 def recover_async(channel: Channel, method: commands.Basic.RecoverAsync) -> None:
-    _recover(channel, method.requeue)
+    _recover(channel, method.requeue, None)
 
 
-def _recover(channel: Channel, requeue: bool) -> None:
+def _recover(channel: Channel, requeue: bool, then: Callable[[], None] | None) -> None:
     if not requeue:
         raise not_implemented("requeue=false")
-    channel.recover()
+    channel.connection.run(partial(channel.recover, channel.unacked.last_tag), then)
 
 
 HANDLERS: dict[int, Callable[[Channel, Any], None]] = {

@@ -6,6 +6,7 @@ channel.open of a number, since there is no channel yet; `check_channel_number` 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pamqp import commands
@@ -41,6 +42,10 @@ def open_again(channel: Channel, method: commands.Channel.Open) -> None:
 def close(channel: Channel, method: commands.Channel.Close) -> None:
     channel.write_answers()  # a client may count on the confirms of what it published before
     channel.close()
+    channel.connection.run(channel.release, partial(_answer_close, channel))
+
+
+def _answer_close(channel: Channel) -> None:
     channel.connection.drop_channel(channel.number)
     channel.send(methods.make(commands.Channel.CloseOk))
 

@@ -7,8 +7,8 @@ the connection on. What a client gets to read about a refused login never says w
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 from pamqp import commands
 
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from rabbitlike.session.connection import Connection
 
 log = logging.getLogger(__name__)
+
+#: How long a client waits for its refusal that has tried too often.
+REFUSAL_DELAY_MS: Final = 1000
+#: Longest part of a user name that is logged: it may be any.
+MAX_SAID: Final = 64
 
 _OPEN_OK = methods.encode(methods.make(commands.Connection.OpenOk), 0)
 _CLOSE_OK = methods.encode(methods.make(commands.Connection.CloseOk), 0)
@@ -65,6 +70,10 @@ def start_ok(connection: Connection, method: commands.Connection.StartOk) -> Non
     connection.capabilities = _capabilities(connection.client_properties)
     connection.mechanism = method.mechanism
     credentials = handshake.read_credentials(method.mechanism, method.response, connection.peer.certificate_name)
+    failures, host = connection.broker.failures, connection.peer.host
+    if credentials.password is not None and failures.wait_ms(host, credentials.user):
+        _refuse_unchecked(connection, credentials.user)
+        return
     user = _log_in(connection, credentials)
     if user is None:
         _refuse_login(connection)
@@ -89,6 +98,7 @@ def _capabilities(client_properties: Table) -> dict[str, bool]:
 def _log_in(connection: Connection, credentials: Credentials) -> User | None:
     """The user, if it is one and may come from where it comes."""
     users, host = connection.broker.users, connection.peer.host
+    failures = connection.broker.failures
     if credentials.password is None:
         user = users.get(credentials.user)
     else:
@@ -99,16 +109,39 @@ def _log_in(connection: Connection, credentials: Credentials) -> User | None:
         problem = "can only connect via localhost"
     else:
         connection.broker.attempts.count(AMQP, host, user.name, succeeded=True)
+        failures.forgive(host, user.name)
         return user
-    connection.broker.attempts.count(AMQP, host, credentials.user, succeeded=False)
-    log.warning(
-        "connection %s: %s login refused: user %r - %s",
-        connection.name,
-        connection.mechanism,
-        credentials.user,
-        problem,
-    )
+    if credentials.password is not None:
+        failures.add(host, credentials.user)
+    _note_refusal(connection, credentials.user, problem)
     return None
+
+
+def _note_refusal(connection: Connection, user: str, problem: str) -> None:
+    """Count a failed login, and log it once in a burst."""
+    host = connection.peer.host
+    connection.broker.attempts.count(AMQP, host, user, succeeded=False)
+    if connection.broker.failures.may_log(host, user, problem):
+        log.warning(
+            "connection %s: %s login refused: user %r - %s",
+            connection.name,
+            connection.mechanism,
+            user[:MAX_SAID],
+            problem,
+        )
+
+
+def _refuse_unchecked(connection: Connection, user: str) -> None:
+    """Too many passwords were wrong: refuse this one whatever it is, and not at once."""
+    _note_refusal(connection, user, "too many failed logins, no password is checked for a while")
+    connection.state = State.CLOSING  # hear nothing meanwhile
+
+    def refuse() -> None:
+        if connection.state is State.CLOSING:  # and not gone
+            connection.state = State.AWAIT_START_OK
+            _refuse_login(connection)
+
+    connection.turn.at(REFUSAL_DELAY_MS, refuse)
 
 
 def _refuse_login(connection: Connection) -> None:
@@ -207,10 +240,14 @@ def close(connection: Connection, method: commands.Connection.Close) -> None:
     following = next_state(connection.state, method)
     if following is State.CLOSED:
         # parity: exclusive queues are gone before the client hears close-ok: it may declare them again at once.
-        connection.release()
+        connection.release(partial(_answer_close, connection))
+    else:
+        connection.put(_CLOSE_OK)
+
+
+def _answer_close(connection: Connection) -> None:
     connection.put(_CLOSE_OK)
-    if following is State.CLOSED:
-        connection.finish_close(by_client=True)
+    connection.finish_close(by_client=True)
 
 
 def close_ok(connection: Connection, method: commands.Connection.CloseOk) -> None:

@@ -59,7 +59,7 @@ def _declare_ok(
 
 def _declare_reply_to(channel: Channel, name: str) -> None:
     """Answers whether somebody still waits for replies under this name, 404 if not, whatever else the declare says."""
-    if name != DIRECT_REPLY and channel.connection.broker.reply_consumer(name) is None:
+    if name != DIRECT_REPLY and name not in channel.vhost.replies:
         raise not_found(f"no queue '{name}' in vhost '{channel.vhost.name}'")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rabbitlike.broker.alarms import (
+    BLOCK_BYTES,
     DISK,
     MEMORY,
     Alarms,
@@ -34,7 +35,7 @@ class Gauge:
 
 
 def watch(alarms: Alarms, clock: FakeClock, gauge: Gauge) -> MemoryWatch:
-    return MemoryWatch(alarms, clock, 100, read=gauge.read, trim=lambda: None)
+    return MemoryWatch(alarms, clock, 100, read=gauge.read, trim=lambda: None, count_blocks=lambda: 0)
 
 
 def test_listeners_are_told_of_changes_only() -> None:
@@ -124,7 +125,7 @@ def test_freed_memory_is_returned_before_the_alarm_is_raised() -> None:
     def trim() -> None:
         gauge.used = 50
 
-    MemoryWatch(alarms, FakeClock(), 100, read=gauge.read, trim=trim).check()
+    MemoryWatch(alarms, FakeClock(), 100, read=gauge.read, trim=trim, count_blocks=lambda: 0).check()
     assert not alarms.active
     MemoryWatch(alarms, FakeClock(), 100, read=gauge.read, trim=lambda: pytest.fail("nothing to return")).check()
 
@@ -198,3 +199,62 @@ def test_room_in_the_store_counts_as_free_space(tmp_path: Path) -> None:
     watch.failing(True)
     assert alarms.reason == "low on disk", "room is no use while writing fails"
     watch.stop()
+
+
+def test_a_fault_of_the_store_raises_the_alarm_and_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    alarms, clock = Alarms(), FakeClock()
+    fault: Exception | None = None
+    watch = DiskWatch(alarms, clock, 80, tmp_path, read_free=lambda _: 100, find_fault=lambda: fault)
+    watch.start()
+    assert not alarms.active
+    fault = ValueError("rabbitlike.db was deleted")
+    clock.advance(1000)
+    assert alarms.reason == "low on disk"
+    clock.advance(5000)
+    assert caplog.text.count("rabbitlike.db was deleted") == 1
+    fault = None
+    clock.advance(1000)
+    assert not alarms.active
+    watch.stop()
+
+
+def test_memory_that_is_free_but_not_returned_does_not_hold_the_alarm() -> None:
+    """Consumers have drained the queues, nobody publishes, and the allocator cannot return what was freed."""
+    alarms, clock, gauge = Alarms(), FakeClock(), Gauge(120_000)
+    blocks = 2000
+    watch = MemoryWatch(alarms, clock, 100_000, read=gauge.read, trim=lambda: None, count_blocks=lambda: blocks)
+    watch.start()
+    assert alarms.active == {MEMORY}
+    clock.advance(60_000)
+    assert alarms.active == {MEMORY}, "nothing was freed"
+    blocks = 1500  # 500 blocks of 48 octets and more
+    clock.advance(1000)
+    assert not alarms.active
+    assert watch.used_bytes == 120_000 - 500 * BLOCK_BYTES
+    clock.advance(60_000)
+    assert not alarms.active, "and it stays so"
+    blocks = 1900
+    clock.advance(1000)
+    assert alarms.active == {MEMORY}, "what was free is in use again"
+
+
+def test_what_was_returned_is_not_counted_off_twice() -> None:
+    alarms, clock, gauge = Alarms(), FakeClock(), Gauge(200_000)
+    blocks = 4000
+    watch = MemoryWatch(alarms, clock, 100_000, read=gauge.read, trim=lambda: None, count_blocks=lambda: blocks)
+    watch.start()
+    blocks, gauge.used = 3000, 152_000  # 48,000 octets were freed, and are gone
+    clock.advance(1000)
+    assert watch.used_bytes == 152_000
+    blocks, gauge.used = 3000, 260_000  # large bodies, which are in no block
+    clock.advance(1000)
+    assert alarms.active == {MEMORY}
+    assert watch.used_bytes == 260_000 - 48_000
+    blocks, gauge.used = 3000, 90_000
+    clock.advance(1000)
+    assert not alarms.active
+    blocks, gauge.used = 3000, 110_000
+    clock.advance(1000)
+    assert alarms.active == {MEMORY}, "it starts anew: the process has been smaller meanwhile"

@@ -300,3 +300,26 @@ def test_no_claim_disturbs_the_broker(claimed: list[Value], reason: Reason) -> N
     newest = deaths_of(buried)[0]
     assert (newest.queue, newest.reason) == ("q", reason.value)
     assert in_cycle(buried, "q") == (reason is not Reason.REJECTED)
+
+
+def test_entries_of_others_stay_octet_by_octet() -> None:
+    """#137 only the entry of this death is written anew: those behind it may be of any client."""
+    stranger = Table()
+    stranger.put("count", 3, "b")
+    claimed = Array([claim(queue="other"), stranger, "no table", claim(queue="q", count=2), claim(queue="last")])
+    sent = Properties.build(headers=Table({"x-death": claimed}))
+    entries = [Properties.build(headers=Table({"x-death": Array([each])})).raw[19:] for each in claimed]
+    buried = die(sent, "q", Reason.REJECTED)
+    raw = buried.raw
+    start = raw.index(entries[0])
+    assert raw[start:].startswith(entries[0] + entries[1] + entries[2] + entries[4])
+    assert [(death.queue, death.count) for death in deaths_of(buried)] == [("q", 3), ("other", 1), ("last", 1)]
+
+
+def test_a_name_that_is_only_mentioned_is_no_death() -> None:
+    """#136 an exchange, a key or the beginning of another name is not the queue's."""
+    buried = die(EMPTY, "queue-1", Reason.EXPIRED, exchange="queue", keys=("queue", "\x05queueS\0\0\0\x05queue"))
+    assert not in_cycle(buried, "queue")
+    assert in_cycle(buried, "queue-1")
+    again = die(buried, "queue", Reason.EXPIRED)
+    assert [(death.queue, death.count) for death in deaths_of(again)] == [("queue", 1), ("queue-1", 1)]

@@ -357,7 +357,7 @@ def test_nothing_is_read_before_its_time(disk: Disk, monkeypatch: pytest.MonkeyP
     assert outbox is not None
     assert (outbox.count, outbox.memory_bytes) == (500, 500 * 300)
     look(pair)
-    assert outbox.memory_bytes <= 500 * 300 + WINDOW * 1000
+    assert outbox.memory_bytes <= 500 * 300 + WINDOW * (1000 + len(b"\x10\x00\x02"))
     way(pair, pair.connect().channel(), "dead")
     look(pair)
     assert counts(pair) == (0, 0)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from rabbitlike.broker import patterns
-from rabbitlike.broker.patterns import Pattern, PatternError, TooSlow
+from rabbitlike.broker.patterns import LONGEST, Pattern, PatternError, TooSlow
 from rabbitlike.broker.permissions import Permission, Permissions
 from rabbitlike.broker.policies import POLICY, make_policy
 from rabbitlike.protocol.errors import AmqpError
@@ -86,3 +86,13 @@ def test_the_engine_is_not_loaded_for_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert Pattern(".*").is_in("x")
     with pytest.raises(ImportError):
         Pattern("x")
+
+
+def test_an_expression_has_a_longest_length() -> None:
+    """Compiling takes the longer, the longer it is, and nobody is served meanwhile: two megabytes took five seconds."""
+    assert Pattern("a" * LONGEST).is_in("a" * LONGEST)
+    with pytest.raises(PatternError, match=f"regular expression is too large at position {LONGEST}"):
+        Pattern("a" * (LONGEST + 1))
+    with pytest.raises(ValueError, match="too large") as refused:
+        Permission(".*", ".*", "a" * 2_000_000)
+    assert len(str(refused.value)) < 1000

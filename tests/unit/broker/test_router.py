@@ -1,13 +1,18 @@
 """Routing through several exchanges: bindings between them, alternates, loops, several keys."""
 
 from collections.abc import Sequence
+from itertools import product
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rabbitlike.broker.exchanges import Exchange
+from rabbitlike.broker.exchanges.exchange import MOST_STEPS
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.router import cacheable, route
+from rabbitlike.broker.router import cacheable, route, try_route
+from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import EMPTY, Properties
 from rabbitlike.protocol.tables import Value
 from tests.contract.ends import bind, make_exchange, make_queue, with_headers
@@ -228,3 +233,85 @@ def test_any_graph_ends_and_names_each_queue_once(edges: list[tuple[int, int]], 
         seen |= set(targets)
     found = net.reached("0")
     assert sorted(found) == sorted(expected)
+
+
+# What routing one message may take
+
+PATTERNS = [".".join(words) for words in product("*#", repeat=11)]
+
+
+def long_keys(letters: str) -> list[str]:
+    """200 keys of a hundred words each, all of them different, and the same at every run."""
+    chosen = Random(11)
+    return [".".join(chosen.choice(letters) for _ in range(100)) for _ in range(200)]
+
+
+def test_two_thousand_wildcard_patterns_and_two_hundred_keys() -> None:
+    """Words that are in no pattern lead to the same nodes, and these are found once."""
+    net = Net(x="topic")
+    queue = make_queue("q")
+    for pattern in PATTERNS:
+        bind(net["x"], queue, pattern)
+    assert net.reached("x", *long_keys("abcdefghijklmnop")) == ["q"]
+    assert net["x"].steps < MOST_STEPS
+
+
+def test_patterns_that_no_memory_helps_against() -> None:
+    """Each key leads to other nodes, thousands of them: 406 instead of seconds."""
+    net = Net(x="topic", y="fanout")
+    queue = make_queue("q")
+    for words in product("a*#", repeat=7):
+        bind(net["x"], queue, ".".join(words))
+    bind(net["y"], net["x"])
+    for name in "xy":
+        before = net["x"].steps
+        with pytest.raises(AmqpError, match="406 PRECONDITION_FAILED - routing takes too long: exchange 'x'"):
+            net.reached(name, *long_keys("ab"))
+        assert net["x"].steps - before < 3 * MOST_STEPS
+    assert try_route(net["x"], long_keys("ab"), EMPTY, net.exchanges) == []
+    assert net.reached("x", "a.b.a.b.a.b.a.b") == ["q"]
+
+
+def test_many_ways_between_few_exchanges() -> None:
+    """Each exchange is visited once, but each binding between them is looked at."""
+    net = Net()
+    for number in range(330):
+        net.add("fanout", str(number))
+    bind(net["329"], make_queue("q"))
+    for number in range(150):
+        for other in range(330):
+            bind(net[str(number)], net[str(other)])
+    assert net.reached("0") == ["q"]
+    for number in range(150, 330):
+        for other in range(330):
+            bind(net[str(number)], net[str(other)])
+    with pytest.raises(AmqpError, match="routing takes too long"):
+        net.reached("0")
+
+
+def test_many_keys_that_each_lead_to_many_queues() -> None:
+    net = Net(x="direct")
+    queues = [make_queue(f"q{number}") for number in range(1000)]
+    keys = [str(number) for number in range(110)]
+    for key in keys:
+        for queue in queues:
+            bind(net["x"], queue, key)
+    assert len(net.reached("x", *keys[:50])) == 1000
+    with pytest.raises(AmqpError, match="routing takes too long"):
+        net.reached("x", *keys)
+
+
+@pytest.mark.parametrize("mode", ["any", "all"])
+def test_bindings_with_thousands_of_headers(mode: str) -> None:
+    net = Net(x="headers")
+    headers: dict[str, Value] = {f"h{number}": number for number in range(1000)}
+    queue = make_queue("q")
+    for number in range(200):
+        # Of 200 bindings that want all headers none finds its last one.
+        wanted = headers if mode == "any" else {**headers, f"other{number}": 1}
+        shared = dict.fromkeys([*wanted, f"mark{number}"]) if mode == "any" else wanted
+        bind(net["x"], queue, str(number), {**shared, "x-match": mode})
+    few = with_headers({"h1": 1})
+    assert net.reached("x", properties=few) == (["q"] if mode == "any" else [])
+    with pytest.raises(AmqpError, match="routing takes too long"):
+        net.reached("x", properties=with_headers(headers))

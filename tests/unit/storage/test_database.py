@@ -1,18 +1,22 @@
 """Opening: our file and no other, one process at a time, at the present schema, or a refusal that says what to do."""
 
 import asyncio
+import fcntl
 import os
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rabbitlike.storage import upkeep
+from rabbitlike.storage import database, upkeep
 from rabbitlike.storage.api import Batch, StorageError, Work, WorkError
+from rabbitlike.storage.backup import backup
+from rabbitlike.storage.check import check
 from rabbitlike.storage.database import (
     APPLICATION_ID,
     FILE_NAME,
@@ -25,7 +29,9 @@ from rabbitlike.storage.database import (
     version_of,
 )
 from rabbitlike.storage.errors import explain
+from rabbitlike.storage.recovery import DESCRIPTORS
 from rabbitlike.storage.store import SqliteStore
+from rabbitlike.storage.transaction import DESCRIBE
 from tests.support.broker_process import ending
 
 
@@ -108,11 +114,10 @@ def test_a_migration_that_fails_leaves_the_old_schema(tmp_path: Path, monkeypatc
 
 def test_recovery_reads_no_page_of_data(tmp_path: Path) -> None:
     with prepared(tmp_path / "db", "full") as connection:
-        plan = connection.execute(
-            """EXPLAIN QUERY PLAN SELECT batch_id, queue_id, level, first_position, last_position, count, body_bytes,
-            expires_at_ms, is_transient FROM batches INDEXED BY descriptors ORDER BY queue_id, level, first_position"""
-        ).fetchall()
-    assert [row[3] for row in plan] == ["SCAN batches USING COVERING INDEX descriptors"]
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {DESCRIPTORS.format(source='batch_descriptors')}").fetchall()
+        assert next(row[3] for row in plan) == "SCAN batch_descriptors"
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {DESCRIBE}", (7,)).fetchall()
+        assert [row[3] for row in plan] == ["SEARCH batches USING INTEGER PRIMARY KEY (rowid>?)"]
 
 
 # Refusals
@@ -168,24 +173,120 @@ def test_refuses_a_truncated_file(tmp_path: Path) -> None:
             connection.execute(f"SELECT count(*) FROM {table}").fetchone()
 
 
-def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
-    """A crash at the very first start leaves one."""
-    path = tmp_path / "db"
-    path.touch()
-    prepare(path)
-    assert schema_of(path)
+def _empty(path: Path) -> None:
+    os.truncate(path, 0)
 
 
-def test_a_bare_database_is_a_new_one(tmp_path: Path) -> None:
-    """So does one a moment later, when the log was switched on and nothing else was written."""
-    path = tmp_path / "db"
+def _zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _less_than_a_page(path: Path) -> None:
+    os.truncate(path, 10_000)
+
+
+def _no_tables(path: Path) -> None:
+    path.unlink()
     bare = sqlite3.connect(path)
     bare.execute("PRAGMA page_size = 16384")
     bare.execute("PRAGMA auto_vacuum = incremental")
     bare.execute("PRAGMA journal_mode = wal")
     bare.close()
+
+
+#: Files that SQLite takes for new ones, or nearly so.
+HOLLOW = {
+    "is empty": _empty,
+    "begins with zeros": _zeros,
+    "is cut off after 10000 octets": _less_than_a_page,
+    "holds no tables": _no_tables,
+}
+
+
+@pytest.mark.parametrize(("said", "has_log"), [*((said, False) for said in HOLLOW), ("is empty", True)])
+def test_a_file_without_data_is_damage_and_no_new_one(tmp_path: Path, said: str, has_log: bool) -> None:
+    path, log = tmp_path / FILE_NAME, tmp_path / f"{FILE_NAME}-wal"
     prepare(path)
-    assert schema_of(path)
+    HOLLOW[said](path)
+    if has_log:
+        log.write_bytes(b"all that was committed")
+    text = refusal(path)
+    names = f"{FILE_NAME} and {log.name}" if has_log else FILE_NAME
+    assert f"{path} {said}, so its data is lost: restore a backup; to start empty, move {names} away" in text
+    assert not has_log or log.read_bytes() == b"all that was committed"
+    assert check(tmp_path).problems == [text], "serve and check agree"
+
+
+def _log(folder: Path) -> str:
+    (folder / f"{FILE_NAME}-wal").write_bytes(b"")
+    return f"{FILE_NAME}-wal"
+
+
+def _index(folder: Path) -> str:
+    (folder / f"{FILE_NAME}-shm").write_bytes(b"")
+    return f"{FILE_NAME}-shm"
+
+
+def _events(folder: Path) -> str:
+    (folder / "events" / "date=2026-01-01").mkdir(parents=True)
+    (folder / "events" / "date=2026-01-01" / "ev-1.parquet").write_bytes(b"")
+    return "events"
+
+
+def _lock(folder: Path) -> str:
+    lock = Lock(folder)
+    lock.note_database()
+    lock.release()
+    Lock(folder).release()  # whoever locks it next does not forget
+    return "lock"
+
+
+@pytest.mark.parametrize("leave", [_log, _index, _events, _lock])
+async def test_a_database_that_is_missing_is_damage_where_there_was_one(
+    tmp_path: Path, leave: Callable[[Path], str]
+) -> None:
+    sign = leave(tmp_path)
+    with pytest.raises(StorageError) as caught:
+        await SqliteStore(tmp_path).open()
+    said = (
+        f"{tmp_path / FILE_NAME} is missing, but {sign} in its folder show that there was a database: restore it or a "
+        f"backup; to start empty, move {sign} away"
+    )
+    assert str(caught.value) == said
+    assert set(os.listdir(tmp_path)) == {sign, "lock"}, "nothing was made or removed"
+    assert check(tmp_path).problems == [said], "serve and check agree"
+
+    (tmp_path / sign).rename(tmp_path / "away")
+    store = SqliteStore(tmp_path, "off")
+    await store.open()
+    await store.close()
+
+
+async def test_a_refusal_is_no_sign_of_a_database(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text("dear diary")
+    with pytest.raises(StorageError, match="not a database of this broker: move it away"):
+        await SqliteStore(tmp_path).open()
+    (tmp_path / FILE_NAME).unlink()
+    store = SqliteStore(tmp_path, "off")
+    await store.open()
+    await store.close()
+
+
+def test_a_new_database_has_its_name_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash at the very first start leaves nothing that would be taken for damage."""
+
+    def crash(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(database, "sync", crash)
+    monkeypatch.setattr(database, "_remove_unfinished", lambda path: None)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "db")
+    assert [file.name for file in tmp_path.iterdir()] == ["db.new"]
+    monkeypatch.undo()
+    prepare(tmp_path / "db")
+    assert [file.name for file in tmp_path.iterdir()] == ["db"]
+    assert schema_of(tmp_path / "db")
 
 
 async def test_refuses_a_folder_that_is_a_file(tmp_path: Path) -> None:
@@ -223,6 +324,52 @@ input()
         with pytest.raises(StorageError, match=f"process {holder.pid}"):
             Lock(tmp_path)
     Lock(tmp_path).release()
+
+
+@pytest.mark.parametrize("harm", ["unlink", "rename"])
+async def test_a_folder_stays_locked_without_its_lock_file(tmp_path: Path, harm: str) -> None:
+    """By whatever path it is reached, and for those who only look."""
+    folder = tmp_path / "data"
+    first = SqliteStore(folder, "off", log_bytes=1 << 20)
+    await first.open()
+    if harm == "unlink":
+        (folder / "lock").unlink()
+    else:
+        (folder / "lock").rename(folder / "old lock")
+    (tmp_path / "link").symlink_to(folder)
+    for path in (folder, tmp_path / "link", tmp_path / "link" / ".." / "data"):
+        with pytest.raises(StorageError, match="is in use by another process: stop that broker"):
+            await SqliteStore(path).open()
+    with pytest.raises(StorageError, match="is in use by another process"):
+        check(folder)
+    backup(folder, tmp_path / "copy")
+    assert not (folder / "lock").exists()
+    folder.rename(tmp_path / "moved")
+    with pytest.raises(StorageError, match="is in use by another process"):
+        Lock(tmp_path / "moved")
+    (tmp_path / "moved").rename(folder)
+    await first.close()
+    second = SqliteStore(folder, "off", log_bytes=1 << 20)
+    await second.open()
+    await second.close()
+
+
+def test_a_broker_that_locks_the_file_alone_is_seen(tmp_path: Path) -> None:
+    """So did those of earlier versions, and so it is where folders cannot be locked."""
+    with (tmp_path / "lock").open("w") as file:
+        file.write("4711\n")
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(StorageError, match="is in use by process 4711: stop that broker"):
+            Lock(tmp_path)
+    Lock(tmp_path).release()
+
+
+def test_a_lock_file_that_a_crash_left_keeps_nobody_out(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text(f"{os.getpid()}\n{FILE_NAME}\n")
+    lock = Lock(tmp_path)
+    assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n{FILE_NAME}\n"
+    lock.release()
 
 
 async def test_a_failed_opening_lets_go_of_everything(tmp_path: Path) -> None:

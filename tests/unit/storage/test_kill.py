@@ -19,12 +19,12 @@ ROOT = SCRIPT.parents[3]
 KILLS = 5
 
 
-def run_and_kill(folder: Path, durability: str, seconds: float) -> tuple[int, int]:
+def run_and_kill(folder: Path, durability: str, seconds: float, log_bytes: int = 1 << 20) -> tuple[int, int]:
     """The last commits that began and that were reported."""
     said = folder / "said"
     with said.open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, SCRIPT, folder / "data", durability, "1000000", str(1 << 20)],
+            [sys.executable, SCRIPT, folder / "data", durability, "1000000", str(log_bytes)],
             cwd=ROOT,
             env={"PYTHONPATH": str(ROOT)},
             stdout=output,
@@ -50,6 +50,7 @@ async def test_kill_and_restart(tmp_path: Path, durability: str) -> None:
         assert check(tmp_path / "data").is_sound
         store = SqliteStore(tmp_path / "data", log_bytes=1 << 20)
         recovered = await store.open()
+        assert not recovered.troubles
         last = recovered.batches[-1].batch_id if recovered.batches else 0
         assert committed <= last <= began
         assert [each.batch_id for each in recovered.batches] == [*range(max(1, last - KEPT + 1), last + 1)]

@@ -1,6 +1,7 @@
 """The commit loop: groups what arrives while a commit runs, in order, and loses nothing to a commit that fails."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 
 import pytest
@@ -258,3 +259,12 @@ async def test_commits_with_something_in_them_are_timed() -> None:
     assert seconds > 0
     assert records == 1
     await writer.close()
+
+
+async def test_what_is_written_is_not_held_until_there_is_more(desk: Desk) -> None:
+    """The last commit before a pause may have been a large one."""
+    desk.put("large")
+    await asyncio.sleep(0.05)
+    assert desk.events == ["committed 1"]
+    held = [each for each in gc.get_objects() if isinstance(each, Work) and each.records]
+    assert "large" not in [record.key for work in held for record in work.records]

@@ -1,0 +1,58 @@
+"""Credit of publishers: how much they may send before the store has committed it.
+
+Messages that are to be written stay in memory until their commit is done. That is bounded for each connection and for
+all together: a connection that has used up its credit is not read until a commit is done. Connections that publish
+little are never stopped by those that publish much. Commits are bounded by it as well.
+"""
+
+from typing import Final
+
+from rabbitlike.broker.journal import Journal
+from rabbitlike.broker.ports import Publishing
+
+#: Bytes of one connection, and of all, that are not committed yet: about half of that in the commit under way, and half
+#: gathering for the next one.
+CONNECTION_BYTES: Final = 32 * 1024 * 1024
+BROKER_BYTES: Final = 64 * 1024 * 1024
+#: Less than this is nobody's fault.
+LITTLE_BYTES: Final = 64 * 1024
+#: What one publisher may bring with its next read, about.
+READ_BYTES: Final = 256 * 1024
+
+
+class Credit:
+    """One per broker with a durable store."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._waiting: dict[Publishing, None] = {}
+
+    def is_used_up(self, own_bytes: int) -> bool:
+        """Must a connection with so many bytes of its own uncommitted stop?"""
+        return own_bytes > CONNECTION_BYTES or (self.is_exhausted and own_bytes > LITTLE_BYTES)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """All publishers together have used up what there is."""
+        return self._journal.pending_bytes > BROKER_BYTES
+
+    def is_behind(self) -> bool:
+        """Should work of the broker's own that adds to commits pause?"""
+        return self._journal.pending_bytes > BROKER_BYTES // 2
+
+    def wait(self, publisher: Publishing) -> None:
+        """It is told when it may go on."""
+        self._waiting[publisher] = None
+
+    def leave(self, publisher: Publishing) -> None:
+        """This publisher is gone."""
+        self._waiting.pop(publisher, None)
+
+    def committed(self) -> None:
+        """A commit is done: those that waited longest go on, as many as there is room for."""
+        room = BROKER_BYTES - self._journal.pending_bytes
+        while self._waiting and room > 0:
+            publisher = next(iter(self._waiting))
+            del self._waiting[publisher]
+            publisher.resume_publishing()
+            room -= READ_BYTES

@@ -1,0 +1,90 @@
+"""Access modes: what the broker writes is for its own user alone (folders 0700, files 0600), whatever the umask.
+
+SQLite gives its log and index the mode of the database file, which is therefore made before SQLite opens it.
+"""
+
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+log = logging.getLogger(__name__)
+
+
+def private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file, made private: the `opener` of `open()`. Devices and pipes keep their mode."""
+    handle = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+    state = os.fstat(handle)
+    if stat.S_ISREG(state.st_mode) and stat.S_IMODE(state.st_mode) != FILE_MODE:
+        with suppress(PermissionError):  # another user's
+            os.fchmod(handle, FILE_MODE)
+    return handle
+
+
+def make_private_file(path: Path) -> None:
+    """Make an empty file, unless there is one."""
+    if not path.exists():
+        os.close(private(path, os.O_RDWR | os.O_CREAT))
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that is still there after a power cut, unless there is one. Folders above it get usual modes."""
+    if folder.is_dir():
+        return
+    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    folder.chmod(FOLDER_MODE)
+    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def make_private_folders(folder: Path, *, below: Path) -> None:
+    """Make a folder and all that is missing between it and `below`, that included. A power cut may take them."""
+    if folder.is_dir():
+        return
+    if folder != below:
+        make_private_folders(folder.parent, below=below)
+    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    folder.chmod(FOLDER_MODE)
+
+
+def tighten(folder: Path, *names: str) -> None:
+    """Take access to the data folder, and to what these patterns name in it, from other users; say so if there was any.
+
+    A folder that holds other things as well (`/tmp`, a home) keeps its mode: others may need to get there.
+    """
+    folder = folder.resolve()
+    ours = {path for name in names for path in folder.glob(name)}
+    count = sum(map(_tighten, ours))
+    if all(path in ours or path.name == "lost+found" for path in folder.iterdir()):
+        count += _tighten(folder)
+    if count:
+        log.warning(
+            "data folder %s: other users could access %d files and folders; now only this one can", folder, count
+        )
+
+
+def _tighten(path: Path) -> int:
+    """Files and folders that were not private: this one, and those in it. One that is private hides what is in it."""
+    try:
+        mode = path.lstat().st_mode
+        if not mode & OTHERS or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            return 0
+        count = 0
+        if stat.S_ISDIR(mode):
+            count = sum(map(_tighten, path.iterdir()))
+        path.chmod(FOLDER_MODE if stat.S_ISDIR(mode) else FILE_MODE)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        log.warning("other users can access %s, and that cannot be changed: %s", path, error.strerror)
+        return 0
+    return count + 1

@@ -1,0 +1,33 @@
+"""How long turns take in tests: the longest of a test, in CPU time, which a busy machine does not lengthen."""
+
+import time
+from collections.abc import Callable
+
+from rabbitlike.testing import FakeClock, FakeTimer
+
+
+class Recorder:
+    """Runs turns and keeps the time of the longest."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        #: Called after each turn.
+        self.on_turn: Callable[[], None] | None = None
+
+    def run(self, turn: Callable[[], None]) -> None:
+        began_s = time.thread_time()
+        turn()
+        self.longest_s = max(self.longest_s, time.thread_time() - began_s)
+        if self.on_turn is not None:
+            self.on_turn()
+
+
+#: That of the test that runs now.
+recorder = Recorder()
+
+
+class TurnClock(FakeClock):
+    """A FakeClock whose timers are turns that are recorded."""
+
+    def call_later(self, delay_ms: int, fn: Callable[[], None]) -> FakeTimer:
+        return super().call_later(delay_ms, lambda: recorder.run(fn))
