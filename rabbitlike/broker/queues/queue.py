@@ -435,7 +435,11 @@ class Queue(Pumped):
 
     def put_back(self, message: Message) -> None:
         """One that was away is ready again, where it stood before: in memory, or on disk if that is full."""
-        if self.ready.memory_bytes <= self.window_bytes or not self.paging.take_back(message):
+        # All that is in memory stands before all pages. What came back just before may be in a page already.
+        is_behind = self.ready.page_count > 0 and self.ready.is_behind_pages(message)
+        if (self.ready.memory_bytes <= self.window_bytes and not is_behind) or not self.paging.take_back(message):
+            if is_behind:
+                self.ready.read_before(message)
             self.ready.push_back(message)
         self.turn.touch(self)
         if message.expires_at_ms != 0:

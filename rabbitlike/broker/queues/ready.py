@@ -320,6 +320,16 @@ class Ready:
         self.paged_count += 1
         self.paged_bytes += len(message.body)
 
+    def is_behind_pages(self, message: Message) -> bool:
+        """Does any page stand before this message, which is not here?"""
+        level = self.level_of(message)
+        return level.pages is not None and len(level.pages) > 0 and level.pages[0].first_position < message.position
+
+    def read_before(self, message: Message) -> None:
+        """Bring the pages into memory that stand before this message."""
+        while self.is_behind_pages(message):
+            self._read_page(self.level_of(message))
+
     def take_last(self, level: Level) -> None:
         """The last message of a level's ring is not there any more, nor counted."""
         message = level.ring.last()

@@ -260,6 +260,25 @@ class TestReturned:
             assert queue.ready.memory_bytes < 1.2 * 65_536
         assert [int(body) for body in pair.connect().channel().drain("q")] == [*range(300)]
 
+    @pytest.mark.parametrize("expiration", [None, "3600000"], ids=["all-may-leave", "some-stay"])
+    def test_none_overtakes_one_that_is_on_disk_again(self, disk: SimulatedDisk, expiration: str | None) -> None:
+        """The first leaves memory together with all behind it, so there is room again when the next one comes back."""
+        pair = disk.boot(queue_window=65_536)
+        ch = pair.connect().channel()
+        ch.send(commands.Queue.Declare(queue="q", durable=True))
+        pair.commit_all()
+        ch.expect(commands.Queue.DeclareOk)
+        for number in range(400):
+            stays = expiration is not None and number % 2
+            ch.publish(b"%1000d" % number, key="q", delivery_mode=2, expiration=expiration if stays else None)
+        pair.commit_all()
+        holder = pair.connect().channel()
+        held = [holder.get("q", no_ack=False) for _ in range(100)]
+        assert all(held)
+        assert pair.broker.vhosts["/"].queues["q"].ready.memory_bytes > 65_536
+        holder.client.drop()
+        assert [int(body) for body in pair.connect().channel().drain("q")] == [*range(400)]
+
     def test_two_that_go_together(self, disk: SimulatedDisk) -> None:
         pair, channels, queue = self.take_all(disk, 400, consumers=2)
         assert queue.unacked_count == 400
