@@ -37,11 +37,12 @@ Round = Callable[[Address, int, Board], None]
 
 def keep_going(parent: Parent, load: Round, address: Address, board: Board, slot: int) -> None:
     """Run rounds of `load` until the soak is over."""
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # on a busy machine the soak may be run with chrt
     os.nice(19)
     parent.ready()
     while not board.is_over:
         try:
-            load(address, board.rounds[slot], board)
+            load(address, board.rounds[slot] + board.refusals[slot], board)
         except (Refused, OSError):
             board.refusals[slot] += 1
             time.sleep(0.5)

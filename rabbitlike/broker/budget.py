@@ -16,7 +16,7 @@ TURNS_MS = (1, 2, 5, 10, 20, 50, 100, 250, 500, 1000)
 STRIDE = 32
 #: A call at the end of a turn, to a queue or a client, counts for so many.
 STEPS_PER_CALL = 8
-#: Long work looks so often whether the store has caught up.
-STORE_MS = 5
+#: While the store is behind, what is left of turns gets a turn this often.
+STORE_MS = 1
 #: Long work pauses while so many calls wait in `later`: most are dead letters, which take longer than the deaths.
 MOST_LATER = 64

@@ -11,7 +11,7 @@ from typing import Final
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message, cost_of
 from rabbitlike.broker.queues.record import pack, portions
-from rabbitlike.broker.states import LOGGED, SETTLED
+from rabbitlike.broker.states import COMMIT_COST, LOGGED, SETTLED
 from rabbitlike.storage.api import UNORDERED_LEVELS, Batch, Work
 
 #: Positions that are set apart on disk at once.
@@ -216,7 +216,7 @@ class DelayLog:
         message.batch = None
         bucket.fresh.append(message)
         self._fresh[bucket] = None
-        self._journal.fresh_bytes += cost_of(message)
+        self._journal.fresh_bytes += max(COMMIT_COST, cost_of(message))
         if message.position >= self.next_position:
             self.next_position = message.position + RESERVED
             self._is_mark_due = True

@@ -50,7 +50,8 @@ class Journal:
         self.is_failing = False
         #: How many records were written or removed, ever: a handler sees by it whether its answer must wait.
         self.recorded = 0
-        #: Memory of the messages that the next commit will write, and of those in the commit under way.
+        #: Memory of the messages that the next commit will write, and of those in the commit under way; a small message
+        #: counts as `COMMIT_COST`.
         self.fresh_bytes = 0
         self.writing_bytes = 0
         self._last_batch_id = 0

@@ -25,3 +25,6 @@ SETTLED = 2
 
 #: Memory that a message takes beside its properties and body, roughly.
 MESSAGE_COST = 300
+#: What a message counts for in a commit, at least. Small ones take time there, not bytes: some hundred nanoseconds each
+#: before the commit and after it, in one turn.
+COMMIT_COST = 1024

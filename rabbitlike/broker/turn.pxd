@@ -22,6 +22,7 @@ cdef class Turn:
     cdef object _left_clients
     cdef object _left_later
     cdef object _works
+    cdef object _polls
     cdef public object waits
     cdef list _begun
     cdef int64_t _later_left
@@ -54,6 +55,6 @@ cdef class Turn:
     @cython.locals(took_ns=int64_t, at=Py_ssize_t)
     cdef object _note_end(self)
     cdef object _schedule(self, int delay_ms=*)
-    cdef object _do_work(self)
+    cdef object _do_some(self, object works, int64_t time_ns)
     cdef object _allow(self, int64_t time_ns)
     cdef object _guard(self, object work)

@@ -3,7 +3,8 @@
 Handlers only note what they touched. `finish` then pumps each touched queue and flushes each touched client once. What
 must not run inside the pump that caused it (dead letters, cancelled consumers) waits in `later`. Long work is given to
 `run` and asks `is_spent` after each step; what the turn has no time for goes on in turns of its own, between which all
-sockets are served and a commit may be taken: each step must leave what the store is given complete.
+sockets are served and a commit may be taken: each step must leave what the store is given complete. While the store is
+behind, later calls and the broker's own long work pause, but never what a client waits for (`poll`).
 """
 
 import logging
@@ -53,6 +54,7 @@ class Turn:
         "_left_clients",
         "_left_later",
         "_left_queues",
+        "_polls",
         "_queues",
         "_steps_left",
         "_ticks_ns",
@@ -87,13 +89,14 @@ class Turn:
         self._left_clients: deque[Flushable] = deque()
         self._left_later: deque[Callable[[], None]] = deque()
         self._works: deque[Callable[[], bool]] = deque()
-        #: Of these, those that this turn has begun.
+        self._polls: deque[Callable[[], bool]] = deque()
+        #: Works that this turn has begun.
         self._begun: list[Callable[[], bool]] = []
         #: Later calls that turns had no time for, ever, and how many of those are done.
         self._later_left = 0
         self._later_done = 0
         self._is_scheduled = False
-        #: Says whether the store is behind: long work pauses then, as publishers do. Dead letters are written, too.
+        #: Says whether the store is behind. Later calls and works pause then, for dead letters are written, too.
         self.waits: Callable[[], bool] = _is_never
         #: When this turn began, 0 between turns; when its time is over; steps until the clock is read again.
         self._began_ns = 0
@@ -164,6 +167,11 @@ class Turn:
         """Call ``work`` in turns to come until it says that nothing is left."""
         self._works.append(work)
         self._begun.append(work)
+        self._schedule()
+
+    def poll(self, work: Callable[[], bool]) -> None:
+        """`go_on`, of work that a client waits for: it does not pause while the store is behind."""
+        self._polls.append(work)
         self._schedule()
 
     def begun(self) -> list[Callable[[], bool]]:
@@ -325,20 +333,21 @@ class Turn:
             self._guard(self._left_clients.popleft().flush)
             if self._is_over():
                 break
+        self._do_some(self._polls, WORK_NS)
         if not is_waiting and len(self._left_later) < MOST_LATER:
-            self._do_work()
+            self._do_some(self._works, WORK_NS)
         self.finish()
         if self._left_queues or self._left_clients:
             self._schedule()
-        elif self._works or self._left_later:
+        elif self._works or self._left_later or self._polls:
             self._schedule(STORE_MS if is_waiting else 0)
 
-    def _do_work(self) -> None:
-        self._allow(WORK_NS)
-        for _ in range(len(self._works)):
-            work = self._works.popleft()
+    def _do_some(self, works: deque[Callable[[], bool]], time_ns: int) -> None:
+        self._allow(time_ns)
+        for _ in range(len(works)):
+            work = works.popleft()
             if self._guard(work):
-                self._works.append(work)
+                works.append(work)
             if self.is_spent(self.stride):
                 break
 

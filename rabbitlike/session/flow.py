@@ -309,7 +309,7 @@ class Flow(FrameReader):
         self._works += 1
         self.is_stalled = True
         self.hold("long")
-        self.turn.go_on(partial(self._work_on, work, then))
+        self.turn.poll(partial(self._work_on, work, then))
 
     def _work_on(self, work: Callable[[], bool], then: Callable[[], None] | None) -> bool:
         try:

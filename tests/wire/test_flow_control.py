@@ -105,6 +105,53 @@ class TestCredit:
             publish(little, 1, size=KB)
             assert is_read(little.client)
 
+    def test_a_request_that_was_cut_in_two_is_answered_while_the_disk_is_busy(self, disk: SimulatedDisk) -> None:
+        """What a client waits for does not wait for the store, unless it is durable itself."""
+        pair = disk.boot()
+        floods = [pair.connect().channel() for _ in range(3)]
+        other = pair.connect().channel()
+        declare(pair, other)
+        other.declare("transient")
+        for ch in floods:
+            publish(ch, 6_000)
+        publish(pair.connect().channel(), 1, size=credit.OWN_BYTES)
+        assert pair.broker.credit is not None
+        assert pair.broker.credit.is_behind()
+        pair.clock.tick_ns = 10_000_000  # each look at the clock finds the turn's time over
+        other.client.feed(frames.encode_method(commands.Basic.Get(queue="transient"), other.number) * 100)
+        for _ in range(200):
+            pair.clock.advance(1)
+        for _ in range(100):
+            other.expect(commands.Basic.GetEmpty)
+
+    def test_messages_expire_while_publishers_are_stopped(self, disk: SimulatedDisk) -> None:
+        """The broker's own work has more room than publishers, or a flood would put it off for as long as it lasts."""
+        pair = disk.boot()
+        floods = [pair.connect().channel() for _ in range(3)]
+        other = pair.connect().channel()
+        declare(pair, other)
+        other.declare("expiring", arguments={"x-message-ttl": 1000})
+        for number in range(200):
+            other.publish(b"%d" % number, key="expiring")
+        for ch in floods:
+            publish(ch, 6_000)
+        assert pair.broker.credit is not None
+        assert pair.broker.credit.is_exhausted
+        pair.clock.tick_ns = 10_000_000
+        for _ in range(1500):
+            pair.clock.advance(1)
+        assert pair.broker.credit.is_exhausted
+        assert pair.broker.vhosts["/"].queues["expiring"].message_count == 0
+
+    def test_small_messages_count_by_their_number(self, disk: SimulatedDisk) -> None:
+        """Before and after a commit each of its messages is looked at in one turn, which takes as long for small ones."""
+        pair = disk.boot()
+        ch = pair.connect().channel()
+        declare(pair, ch)
+        publish(ch, 40_000, size=1)
+        assert not is_read(ch.client)
+        assert pair.broker.vhosts["/"].queues["q"].message_count < 25_000
+
     def test_a_connection_that_ends_while_it_waits_is_forgotten(self, disk: SimulatedDisk) -> None:
         pair = disk.boot()
         ch, other = pair.connect().channel(), pair.connect().channel()

@@ -6,7 +6,7 @@ from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.queues.record cimport pack, portions
 
-cdef int LOGGED, MESSAGE_COST, SETTLED, WAITING
+cdef int COMMIT_COST, LOGGED, MESSAGE_COST, SETTLED, WAITING
 cdef int64_t PACKED_AT_ONCE, RESERVED, LEAST_AHEAD, MOST_AHEAD, COMMITS_AHEAD, NOWHERE
 
 
@@ -67,7 +67,9 @@ cdef class Log:
     cpdef object note_dirty(self, StoredBatch batch)
     @cython.locals(batch=StoredBatch, progress=int64_t)
     cpdef object take(self, object work)
-    @cython.locals(message=Message, level=int, group=list, messages=list)
+    @cython.locals(
+        message=Message, level=int, group=list, messages=list, may_leave=bint, last_level=int, last_may_leave=bint
+    )
     cdef object _take_fresh(self, list fresh, object work)
     @cython.locals(message=Message, persistent=list, transient=list)
     cdef list _write(self, int level, list messages, object work)

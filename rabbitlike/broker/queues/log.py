@@ -13,7 +13,7 @@ from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.queues.record import pack, portions
-from rabbitlike.broker.states import LOGGED, MESSAGE_COST, SETTLED, WAITING
+from rabbitlike.broker.states import COMMIT_COST, LOGGED, MESSAGE_COST, SETTLED, WAITING
 from rabbitlike.storage.api import Attempt, Batch, Work
 
 #: A batch that takes more memory than this is packed by the thread that writes it, so as not to hold the broker up.
@@ -193,7 +193,7 @@ class Log:
         """A message that is to be written."""
         message.logged = LOGGED
         self._fresh.append(message)
-        self._journal.fresh_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
+        self._journal.fresh_bytes += max(COMMIT_COST, MESSAGE_COST + len(message.properties) + len(message.body))
         if message.position >= self.next_position:
             self.next_position = message.position + RESERVED
             self._is_mark_due = True
@@ -357,16 +357,18 @@ class Log:
     def _take_fresh(self, fresh: list[Message], work: Work) -> None:
         # What stands before and what may leave memory are never in one batch: a page is made of whole batches.
         groups: dict[tuple[int, bool], list[Message]] = {}
+        group: list[Message] = []
+        # Of the message before, which most others are like.
+        last_level, last_may_leave = -1, False
         for message in fresh:
-            if message.logged != SETTLED:
-                level = self.default_priority if message.priority < 0 else min(message.priority, self.levels - 1)
-                may_leave = 0 < self.spill_from <= message.position and message.state != WAITING
-                key = (level, may_leave)
-                group = groups.get(key)
-                if group is None:
-                    groups[key] = [message]
-                else:
-                    group.append(message)
+            if message.logged == SETTLED:
+                continue
+            level = self.default_priority if message.priority < 0 else min(message.priority, self.levels - 1)
+            may_leave = 0 < self.spill_from <= message.position and message.state != WAITING
+            if level != last_level or may_leave != last_may_leave:
+                group = groups.setdefault((level, may_leave), [])
+                last_level, last_may_leave = level, may_leave
+            group.append(message)
         self.pages = []
         for (level, may_leave), group in groups.items():
             for messages in portions(group):

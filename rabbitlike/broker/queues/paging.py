@@ -7,6 +7,7 @@ message is read ahead, in slices, when it is next (`is_reading`).
 """
 
 import logging
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ class Paging:
         "_large",
         "_queue",
         "_returned",
+        "_written",
         "leaving",
         "window_bytes",
     )
@@ -62,6 +64,8 @@ class Paging:
         self._expiring: dict[int, tuple[Page, list[Message]]] = {}
         #: The large message that is read ahead, or was and is not taken yet.
         self._large: LargeRead | None = None
+        #: Pages that may leave memory, in the order they were written.
+        self._written: deque[Page] = deque()
 
     def spill(self, log: Log | None, next_position: int) -> Log | None:
         """The window is full: from here on, what comes may leave memory once it is written."""
@@ -83,12 +87,27 @@ class Paging:
     def detach(self) -> None:
         """The queue is deleted: hold it no longer, so that reference counting frees both."""
         self._forget_large()
+        self._written.clear()
         self._queue = None  # type: ignore[assignment]
 
     def _page_out(self, pages: list[Page]) -> None:
-        for page in pages:
+        is_under_way = len(self._written) > 0
+        self._written.extend(pages)
+        if not is_under_way and self._page_out_some():
+            # Not `Turn.run`: this makes room, so it must go on while other work waits.
+            self._queue.turn.poll(self._page_out_some)
+
+    def _page_out_some(self) -> bool:
+        """As many as the turn has time for; True: there are more."""
+        while self._written:
+            page = self._written[0]
             if self._queue.ready.page_out(page):
                 self._queue.expiry.remember_page(page)
+            self._written.popleft()
+            self._queue.turn.look()
+            if self._queue.turn.is_spent():
+                break
+        return len(self._written) > 0
 
     def take_back(self, message: Message) -> bool:
         """A message that was out is ready again, and there is no room for it in memory: leave it on disk, where it is.

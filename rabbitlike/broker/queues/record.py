@@ -14,8 +14,8 @@ PERSISTENT = 1
 HIGHEST = 2
 NO_PRIORITY = 255
 #: A batch holds at most this much: it is read back, and unpacked, in one turn.
-BATCH_MESSAGES = 16_384
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_MESSAGES = 4096
+BATCH_BYTES = 1024 * 1024
 #: A body larger than this is copied once, and without the interpreter's lock where there is another thread.
 LARGE_BODY = 1024 * 1024
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rabbitlike.broker.budget import MOST_LATER, STRIDE, TURNS_MS
+from rabbitlike.broker.budget import MOST_LATER, STORE_MS, STRIDE, TURNS_MS
 from rabbitlike.broker.ports import Pumped
 from rabbitlike.broker.turn import Turn
 from rabbitlike.testing import FakeClock
@@ -72,6 +72,25 @@ def test_long_work_goes_on_in_turns_to_come() -> None:
     assert turn.is_behind
     clock.advance(0)
     assert done == ["a"] * 3
+    assert not turn.is_behind
+
+
+def test_only_what_a_client_waits_for_goes_on_while_the_store_is_behind() -> None:
+    """A flood that keeps the disk busy must not stop a client whose request was cut in two."""
+    clock, turn = sliced()
+    done: list[str] = []
+    is_behind = True
+    turn.waits = lambda: is_behind
+    turn.begin()
+    turn.go_on(counting(turn, done, "own", 2))
+    turn.poll(counting(turn, done, "client's", 2))
+    turn.finish()
+    for _ in range(5):
+        clock.advance(STORE_MS)
+    assert done == ["client's"] * 2
+    is_behind = False
+    clock.advance(STORE_MS)
+    assert done == ["client's"] * 2 + ["own"] * 2
     assert not turn.is_behind
 
 
