@@ -200,6 +200,11 @@ OURS: Final = frozenset(
 )
 
 
+def unknown_keys(definition: Json) -> list[str]:
+    """Keys of a policy's definition that mean nothing here."""
+    return sorted(definition.keys() - KEYS.keys()) if isinstance(definition, dict) else []
+
+
 def refusal(definition: Json, kind: PolicyKind) -> str | None:
     """Why a definition is refused, in RabbitMQ's words; None when it is not."""
     if not isinstance(definition, dict):

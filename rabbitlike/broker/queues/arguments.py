@@ -133,6 +133,11 @@ def queue_type_named(name: str) -> QueueType:
     raise ValueError(f"{name} is not a valid queue type")
 
 
+def is_queue_type(name: str) -> bool:
+    """Is there a type of this name?"""
+    return any(name in (known, _MODULES[known]) for known in QUEUE_TYPES)
+
+
 def with_queue_type(arguments: Table, queue_type: QueueType) -> Table:
     """A declaration that names no type, with the vhost's default in it."""
     arguments = Table(arguments)
