@@ -83,6 +83,9 @@ class BrokerSettings:
         0, "Prefetch of channels that set none; 0 is unlimited.", reloads=True, ge=0, le=65_535
     )
     default_max_length: int = option(0, "Most messages ready in queues that set no limit; 0 sets none.", ge=0)
+    default_max_priority: int = option(
+        9, "Highest priority of queues that set none; 0 makes them ignore priorities.", reloads=True, ge=0, le=255
+    )
     default_consumer_timeout_ms: int | None = option(
         None, "Close channels that leave a delivery unacknowledged this long; none: never.", reloads=True, ge=1
     )
