@@ -82,8 +82,8 @@ def _told(report: "Report") -> list[str]:
             if not line.startswith("***")
         ),
         f"{report.path} is damaged: {found}",
-        f"copy {report.path.parent} away, then restore a backup; a broker that can still start on it leaves out what "
-        "is damaged, and logs it",
+        f"next: copy {report.path.parent} to a safe place, then put a backup in its place (a copy that `rabbitlike "
+        f"backup` made); without one, {report.remedy}",
     ]
 
 
