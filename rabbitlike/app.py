@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.views import node_name
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
-from rabbitlike.log import configure as configure_log
+from rabbitlike.reload import configure_log, reload
 from rabbitlike.server.busy_poll import BusyPoll, make_busy_poll, usable_processors
 from rabbitlike.server.collector import Collector, set_thresholds
 from rabbitlike.server.listener import BACKLOG, Endpoint, ListenError, bind, endpoints, urls
@@ -36,7 +36,9 @@ from rabbitlike.storage.modes import FILE_MODE, make_private_folder
 if TYPE_CHECKING:
     import ssl
 
+    from rabbitlike.management.context import Context
     from rabbitlike.management.server import ManagementServer
+    from rabbitlike.server.certificates import Certificates
     from rabbitlike.storage.writer import Writer
 
 #: Clients have this long to answer connection.close at the end; the whole stop takes no more than 5 s.
@@ -73,6 +75,9 @@ class App:
         self._disk: DiskWatch | None = None
         self._event_files: EventFiles | None = None
         self._management: ManagementServer | None = None
+        self._context: Context | None = None
+        self._certificates: Certificates | None = None
+        self._stop_watching: Callable[[], None] | None = None
 
     async def start(self) -> None:
         """Up to the moment clients can connect. One of START_FAULTS, and nothing left behind, when it cannot."""
@@ -83,7 +88,7 @@ class App:
         self.broker = await self._recover(clock)
         if settings.load_definitions is not None:
             try:
-                _load_definitions(self.broker, settings.load_definitions)
+                _load_definitions(self.broker, settings.load_definitions, is_strict=settings.load_definitions_strict)
             except ConfigError:
                 await self._close_store()
                 raise
@@ -105,6 +110,15 @@ class App:
         self._memory.start()
         if self._disk is not None:
             self._disk.start()
+        if self._certificates is not None:
+            self._stop_watching = self._certificates.watch(clock)
+
+    def reload(self, read: Callable[[], Settings]) -> None:
+        """Put what `read` says in force, as far as it can change while the broker runs."""
+        self.settings = reload(self.settings, read, self._certificates)
+        self.broker.settings = self.settings.broker
+        if self._context is not None:
+            self._context.settings = self.settings
 
     async def _recover(self, clock: LoopClock) -> Broker:
         """The broker with all that the last run left."""
@@ -187,25 +201,34 @@ class App:
         self._memory.stop()
         if self._disk is not None:
             self._disk.stop()
+        if self._stop_watching is not None:
+            self._stop_watching()
         await self.transports.close(CONNECTION_FORCED, SHUTDOWN_REASON, GRACE_MS)
         await self._close_store()
 
     async def _listen(self) -> None:
-        tls = _tls_context(self.settings)
+        if self.settings.tls_certfile is not None:
+            from rabbitlike.server.certificates import Certificates
+
+            self._certificates = Certificates(self.settings)
         for endpoint, sockets in _bind_all(endpoints(self.settings)):
             for bound in sockets:
-                self._servers.append(await self._serve(endpoint, bound, tls if endpoint.tls else None))
+                self._servers.append(await self._serve(endpoint, bound))
             if endpoint.path is not None:
                 self._paths.append(endpoint.path)
             self.urls.extend(urls(endpoint, sockets))
 
-    async def _serve(
-        self, endpoint: Endpoint, bound: socket.socket, tls: "ssl.SSLContext | None"
-    ) -> asyncio.AbstractServer:
+    def _tls(self, endpoint: Endpoint, bound: socket.socket) -> "ssl.SSLContext | None":
+        if not endpoint.tls or self._certificates is None:
+            return None
+        return self._certificates.context(next(urls(endpoint, [bound])))
+
+    async def _serve(self, endpoint: Endpoint, bound: socket.socket) -> asyncio.AbstractServer:
         loop = asyncio.get_running_loop()
         make = self.transports.make
         if endpoint.path is not None:
             return await loop.create_unix_server(make, sock=bound, backlog=BACKLOG)
+        tls = self._tls(endpoint, bound)
         timeout = TLS_HANDSHAKE_TIMEOUT_S if tls else None
         return await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=timeout)
 
@@ -214,7 +237,6 @@ class App:
         bound = _bind_all(list(_management_endpoints(self.settings)))
         if not bound:
             return
-        tls = _tls_context(self.settings)
         # Importing takes longer than all the rest of the start: clients are served meanwhile.
         for name in ("rabbitlike.management.server", "rabbitlike.storage.event_search"):
             await asyncio.to_thread(importlib.import_module, name)
@@ -222,7 +244,7 @@ class App:
         from rabbitlike.management.server import ManagementServer
         from rabbitlike.storage.event_search import search
 
-        context = Context(self.broker, self.settings, self.urls, self.broker.clock.now_ms())
+        self._context = context = Context(self.broker, self.settings, self.urls, self.broker.clock.now_ms())
         if self._event_files is not None:
             context.search_event_files = partial(search, self._event_files.folder)
         self._management = ManagementServer(context)
@@ -231,7 +253,7 @@ class App:
                 context.prometheus_port = sockets[0].getsockname()[1]
                 await self._management.start_metrics(sockets)
             else:
-                await self._management.start(sockets, tls if endpoint.tls else None)
+                await self._management.start(sockets, self._tls(endpoint, sockets[0]))
             self.urls.extend(urls(endpoint, sockets))
 
     async def prepare_management(self) -> None:
@@ -248,21 +270,22 @@ class App:
         self._paths.clear()
 
 
-def run(settings: Settings) -> int:
-    """Serve until SIGTERM or Ctrl-C; the exit code."""
-    configure_log(settings.log_level)
+def run(settings: Settings, read: Callable[[], Settings]) -> int:
+    """Serve until SIGTERM or Ctrl-C; the exit code. SIGHUP puts in force what `read` says then."""
+    configure_log(settings)
     _raise_file_limit()
     _tame_allocator()
     set_thresholds()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(settings))
+        return runner.run(_run(settings, read))
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: Settings, read: Callable[[], Settings]) -> int:
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
+    stopped, asked = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    loop.add_signal_handler(signal.SIGHUP, asked.set)
     app = App(settings)
     await app.start()
     try:
@@ -273,13 +296,20 @@ async def _run(settings: Settings) -> int:
             _announce(app.urls[announced:])
         log.info("rabbitlike %s is ready (%s)", __version__, _build_name())
         collector = Collector(LoopClock(loop))
-        preparing = asyncio.create_task(_prepare(app, collector), name="prepare")
+        tasks = [
+            asyncio.create_task(_prepare(app, collector), name="prepare"),
+            asyncio.create_task(_reload_when(asked, app, read), name="reload"),
+        ]
         await stopped.wait()
-        preparing.cancel()
+        for task in tasks:
+            task.cancel()
         collector.stop()
         log.info("stopping: %d connections", len(app.transports.open))
     finally:
         await app.stop()
+        # The loop's end would make it deadly again while Python is still closing.
+        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return 0
 
 
@@ -289,6 +319,16 @@ async def _prepare(app: App, collector: Collector) -> None:
         await app.prepare_management()
     collector.freeze()
     collector.start()
+
+
+async def _reload_when(asked: asyncio.Event, app: App, read: Callable[[], Settings]) -> None:
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            app.reload(read)
+        except Exception:
+            log.exception("reload: what was in force stays so")
 
 
 def _bind_all(wanted: list[Endpoint]) -> list[tuple[Endpoint, list[socket.socket]]]:
@@ -333,30 +373,27 @@ def _check_folder(folder: Path) -> None:
         ) from None
 
 
-def _load_definitions(broker: Broker, path: Path) -> None:
+def _load_definitions(broker: Broker, path: Path, *, is_strict: bool) -> None:
     import json
 
-    from rabbitlike.broker.definitions import read
+    from rabbitlike.broker.definitions import Import
 
     try:
         document = json.loads(path.read_text("utf-8-sig"))
+        taken = Import(broker, document, is_strict=is_strict)
         broker.turn.begin()
-        counts = {category: number for category, number, _ in read(broker, document)}
+        for _ in taken.steps():
+            pass
         broker.turn.finish()
     except OSError as error:
         raise ConfigError(f"load_definitions: cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         said = " ".join(str(error).split())
         raise ConfigError(f"load_definitions: {path} cannot be taken in: {said}") from None
-    log.info("definitions of %s: %s", path, ", ".join(f"{count} {what}" for what, count in counts.items()) or "nothing")
-
-
-def _tls_context(settings: Settings) -> "ssl.SSLContext | None":
-    if settings.tls_certfile is None:
-        return None
-    from rabbitlike.server.tls import server_context
-
-    return server_context(settings)
+    counts = [f"{count} {what}" for what, count in taken.counts.items()]
+    if taken.skipped:
+        counts.append(f"{len(taken.skipped)} not supported and not taken over")
+    log.info("definitions of %s: %s", path, ", ".join(counts) or "nothing")
 
 
 @contextmanager

@@ -6,10 +6,11 @@ says of damage. A plain `serve --port 5672` is read without Typer, whose import 
 """
 
 import inspect
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(given: Given) -> int:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means "reload", and there is nothing to reload yet
     try:
         settings = load(given)
     except ConfigError as error:
@@ -40,7 +42,7 @@ def _serve(given: Given) -> int:
     from rabbitlike.app import START_FAULTS, run
 
     try:
-        return run(settings)
+        return run(settings, partial(load, given))
     except START_FAULTS as error:
         return _fault(str(error))
 
@@ -80,8 +82,8 @@ def _told(report: "Report") -> list[str]:
             if not line.startswith("***")
         ),
         f"{report.path} is damaged: {found}",
-        f"copy {report.path.parent} away, then restore a backup; a broker that can still start on it leaves out what "
-        "is damaged, and logs it",
+        f"next: copy {report.path.parent} to a safe place, then put a backup in its place (a copy that `rabbitlike "
+        f"backup` made); without one, {report.remedy}",
     ]
 
 

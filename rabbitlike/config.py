@@ -10,7 +10,7 @@ broker and session read. Nobody reads options from a global: settings are handed
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
@@ -20,15 +20,21 @@ if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
 
 PREFIX: Final = "RABBITLIKE_"
+#: Variables with this prefix that are no options of the broker: of the commands, of the build, of the tests. Any other
+#: is a mistake and stops the start.
+OTHER_VARIABLES: Final = ("CAFILE", "PASSWORD", "PURE", "TEST_SLICED", "URL", "USER", "VHOST")
 
 
 class ConfigError(Exception):
     """A setting that cannot be used; the text is one line that says which and what to do."""
 
 
-def option(default: Any, said: str, *, read: str = "", is_secret: bool = False, **bounds: int) -> Any:
-    """An option: `said` is its help, `read` names how values are read that are not plain, bounds are pydantic's."""
-    metadata = {"help": said, "read": read, "bounds": bounds}
+def option(
+    default: Any, said: str, *, read: str = "", is_secret: bool = False, reloads: bool = False, **bounds: int
+) -> Any:
+    """An option: `said` is its help, `read` names how values are read that are not plain, `reloads` says that SIGHUP
+    puts a new value in force; bounds are pydantic's."""
+    metadata = {"help": said, "read": read, "bounds": bounds, "reloads": reloads}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, repr=not is_secret, metadata=metadata)
@@ -47,29 +53,45 @@ class BrokerSettings:
     version: str = option("3.13.7", "Version in the server properties.")
     cluster_name: str = option(_cluster_name, "Cluster name in the server properties.")
     frame_max: int = option(131_072, "Largest frame offered, in bytes.", ge=4096, le=16_777_216)
-    channel_max: int = option(2047, "Most channels of one connection.", ge=1, le=65_535)
-    heartbeat: int = option(60, "Heartbeat offered to clients, in seconds; 0 offers none.", ge=0, le=65_535)
-    connection_max: int = option(0, "Most connections at a time; 0 sets no limit.", ge=0)
-    consumer_max_per_channel: int = option(0, "Most consumers of one channel; 0 sets no limit.", ge=0)
+    channel_max: int = option(2047, "Most channels of one connection.", reloads=True, ge=1, le=65_535)
+    heartbeat: int = option(
+        60, "Heartbeat offered to clients, in seconds; 0 offers none.", reloads=True, ge=0, le=65_535
+    )
+    connection_max: int = option(0, "Most connections at a time; 0 sets no limit.", reloads=True, ge=0)
+    consumer_max_per_channel: int = option(0, "Most consumers of one channel; 0 sets no limit.", reloads=True, ge=0)
     # spec: nothing larger than 512 MiB can be announced
-    max_message_size: int = option(134_217_728, "Largest message body, in bytes.", read="size", ge=0, le=536_870_912)
+    max_message_size: int = option(
+        134_217_728, "Largest message body, in bytes.", reloads=True, read="size", ge=0, le=536_870_912
+    )
     default_vhost: str = option("/", "Virtual host that is made at the first start.", min_length=1)
     default_user: str = option("guest", "User that is made at the first start.", min_length=1)
     default_password: str = option("guest", "Password of that user.", is_secret=True)
     load_definitions: Path | None = option(
         None, "File of definitions that is taken in at every start; the default vhost and user are not made then."
     )
+    load_definitions_strict: bool = option(
+        False, "Do not start if that file has entries that are not supported, instead of passing over them."
+    )
     loopback_users: tuple[str, ...] = option(
-        ("guest",), "Users that may log in from this machine only; several times, or with commas; none: nobody."
+        ("guest",),
+        "Users that may log in from this machine only; several times, or with commas; none: nobody.",
+        reloads=True,
     )
     password_hashing: Literal["sha256", "sha512"] = option("sha256", "What new passwords are hashed with.")
     track_auth_attempt_source: bool = option(False, "Count login attempts by user name and address as well.")
-    default_prefetch: int = option(0, "Prefetch of channels that set none; 0 is unlimited.", ge=0, le=65_535)
-    default_max_length: int = option(0, "Most messages ready in queues that set no limit; 0 sets none.", ge=0)
-    default_consumer_timeout_ms: int | None = option(
-        None, "Close channels that leave a delivery unacknowledged this long; none: never.", ge=1
+    default_prefetch: int = option(
+        0, "Prefetch of channels that set none; 0 is unlimited.", reloads=True, ge=0, le=65_535
     )
-    handshake_timeout_ms: int = option(10_000, "Time a client has from connecting to connection.open.", ge=1)
+    default_max_length: int = option(0, "Most messages ready in queues that set no limit; 0 sets none.", ge=0)
+    default_max_priority: int = option(
+        9, "Highest priority of queues that set none; 0 makes them ignore priorities.", reloads=True, ge=0, le=255
+    )
+    default_consumer_timeout_ms: int | None = option(
+        None, "Close channels that leave a delivery unacknowledged this long; none: never.", reloads=True, ge=1
+    )
+    handshake_timeout_ms: int = option(
+        10_000, "Time a client has from connecting to connection.open.", reloads=True, ge=1
+    )
     out_buffer_limit: int = option(
         1_048_576, "Bytes a client may leave unread before deliveries to it pause.", read="size", ge=4096
     )
@@ -139,7 +161,11 @@ class Settings(BrokerSettings):
         1_073_741_824, "Bytes of files of events that are kept; the oldest go first.", read="size", ge=1_048_576
     )
     memory: bool = option(False, "Keep everything in memory; nothing is written to disk.")
-    log_level: Literal["debug", "info", "warning", "error"] = option("info", "Least level that is logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = option(
+        "info", "Least level that is logged.", reloads=True
+    )
+    log_format: Literal["text", "json"] = option("text", "Lines of text, or an object of JSON in each.", reloads=True)
+    log_file: Path | None = option(None, "File to log to instead of standard error.", reloads=True)
     unix_socket: Path | None = option(None, "Path of a unix socket to listen on as well.")
     listeners: tuple[str, ...] = option(
         (),
@@ -147,11 +173,11 @@ class Settings(BrokerSettings):
         read="listener",
     )
     tls_port: int | None = option(5671, "AMQP over TLS port, used when a certificate is given.", ge=0, le=65_535)
-    tls_certfile: Path | None = option(None, "Server certificate (PEM, with its chain).")
-    tls_keyfile: Path | None = option(None, "Key of that certificate, unless it stands in the same file.")
-    tls_cafile: Path | None = option(None, "Authorities whose client certificates are believed (PEM).")
+    tls_certfile: Path | None = option(None, "Server certificate (PEM, with its chain).", reloads=True)
+    tls_keyfile: Path | None = option(None, "Key of that certificate, unless it stands in the same file.", reloads=True)
+    tls_cafile: Path | None = option(None, "Authorities whose client certificates are believed (PEM).", reloads=True)
     tls_verify: Literal["none", "optional", "required"] = option(
-        "none", "Client certificates: not asked for, checked when given, or demanded."
+        "none", "Client certificates: not asked for, checked when given, or demanded.", reloads=True
     )
 
     def __post_init__(self) -> None:
@@ -172,6 +198,8 @@ DEFAULTS: Final = Settings()
 OPTIONS: Final[Mapping[str, Field[Any]]] = {
     each.name: each for each in sorted(fields(Settings), key=lambda each: hasattr(BrokerSettings, each.name))
 }
+#: What a TLS context is made of.
+TLS_OPTIONS: Final = ("tls_certfile", "tls_keyfile", "tls_cafile", "tls_verify")
 
 #: What the command line gives: text as it was typed, several texts, or a switch.
 Given = Mapping[str, str | list[str] | bool]
@@ -179,6 +207,7 @@ Given = Mapping[str, str | list[str] | bool]
 
 def load(given: Given | None = None) -> Settings:
     """Join `given` (the command line), the environment, the file and the defaults; raise ConfigError."""
+    _check_variables()
     settings = _plain(given or {}) or _judged(given or {})
     if settings.tls_certfile is None:
         for name in ("tls_keyfile", "tls_cafile"):
@@ -189,6 +218,23 @@ def load(given: Given | None = None) -> Settings:
     if settings.tls_verify != "none" and settings.tls_cafile is None:
         raise ConfigError(f"tls_verify {settings.tls_verify} needs authorities: set tls_cafile to a PEM file")
     return settings
+
+
+def reloaded(current: Settings, wanted: Settings) -> tuple[Settings, list[str]]:
+    """`current` with the options of `wanted` that can change while the broker runs; the names of others that differ."""
+    changed = [name for name in OPTIONS if getattr(current, name) != getattr(wanted, name)]
+    fixed = [name for name in changed if not OPTIONS[name].metadata["reloads"]]
+    if (current.tls_certfile is None) != (wanted.tls_certfile is None):  # TLS listeners are made at the start
+        fixed += [name for name in changed if name in TLS_OPTIONS]
+    return replace(current, **{name: getattr(wanted, name) for name in changed if name not in fixed}), fixed
+
+
+def _check_variables() -> None:
+    known = {PREFIX + name.upper() for name in OPTIONS} | {PREFIX + name for name in OTHER_VARIABLES}
+    for variable in sorted(os.environ.keys() - known):
+        if variable.startswith(PREFIX):
+            near = _nearest(variable.removeprefix(PREFIX), PREFIX)
+            raise ConfigError(f"unknown variable {variable}{near or '; unset it'}")
 
 
 def _plain(given: Given) -> Settings | None:
@@ -336,11 +382,13 @@ def _read_toml(path: Path) -> dict[str, object]:
     return table
 
 
-def _nearest(name: str) -> str:
+def _nearest(name: str, prefix: str = "") -> str:
     import difflib
 
     close = difflib.get_close_matches(name.lower().replace("-", "_"), OPTIONS, n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    if not close:
+        return ""
+    return f"; did you mean '{prefix + close[0].upper() if prefix else close[0]}'?"
 
 
 def _first_fault(error: "ValidationError") -> str:

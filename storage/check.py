@@ -38,6 +38,8 @@ class Report:
     messages: int = 0
     file_bytes: int = 0
     problems: list[str] = field(default_factory=list)
+    #: What can be done where there is no backup.
+    remedy: str = "start the broker on it: it leaves out what is damaged, and logs it"
 
     @property
     def is_sound(self) -> bool:
@@ -51,7 +53,7 @@ def check(folder: Path) -> Report:
         try:
             refuse_lost(path)
         except DamageError as error:
-            return Report(path, problems=[str(error)])
+            return Report(path, problems=[str(error)], remedy=_start_empty(path))
     if not path.is_file():
         raise StorageError(f"there is no database in {folder}: name the data folder of a broker")
     lock = Lock(folder)
@@ -59,6 +61,8 @@ def check(folder: Path) -> Report:
     try:
         if (damage := find_damage(path)) and not damage.is_unproven:
             report.problems.append(str(damage))
+            if not damage.is_copied:
+                report.remedy = damage.remedy()
         refuse_foreign(path)
         connection = connect_to_read(path)
         try:
@@ -67,14 +71,22 @@ def check(folder: Path) -> Report:
             connection.close()
     except DamageError as error:
         report.problems.append(str(error))
+        report.remedy = _start_empty(path)
     except sqlite3.Error as error:
-        report.problems.append(str(explain(error, path)))
+        # What `explain` advises is to run this very command.
+        is_corrupt = (getattr(error, "sqlite_errorname", None) or "").startswith("SQLITE_CORRUPT")
+        report.problems.append(f"SQLite cannot read it: {error}" if is_corrupt else str(explain(error, path)))
+        report.remedy = _start_empty(path)
     except OSError as error:
         raise explain(error, path) from error
     finally:
         remove_traces(path)
         lock.release()
     return report
+
+
+def _start_empty(path: Path) -> str:
+    return f"move {', '.join(path.name + suffix for suffix in ('', '-wal', '-shm'))} away: the broker starts empty"
 
 
 def _examine(connection: sqlite3.Connection, report: Report) -> None:

@@ -136,10 +136,10 @@ class LogDamage:
         return f"{self.words}: {self.excuse}" if self.excuse else self.words
 
     def refusal(self) -> StorageError:
-        return StorageError(
-            f"{self.path} is damaged: {self.words}; restore a backup, or remove {record_of(self.path)} to start with "
-            "what is left, which may not be consistent"
-        )
+        return StorageError(f"{self.path} is damaged: {self.words}; restore a backup, or {self.remedy()}")
+
+    def remedy(self) -> str:
+        return f"remove {record_of(self.path)} to start with what is left, which may not be consistent"
 
 
 def find_damage(path: Path) -> LogDamage | None:

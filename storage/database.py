@@ -2,6 +2,7 @@
 that make commits durable and fast. Everything that opens a connection does it here."""
 
 import fcntl
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ LOG_STEP_BYTES: Final = 4 << 20
 MAGIC: Final = b"SQLite format 3\0"
 #: The head of a database file, with its page size in octets 16 and 17.
 HEAD_BYTES: Final = 100
+
+log = logging.getLogger(__name__)
 
 
 class Lock:
@@ -285,9 +288,17 @@ def _bring_to_present(connection: sqlite3.Connection, path: Path) -> None:
     if version == 0:
         schema = (files("rabbitlike.storage") / "schema.sql").read_text("utf-8")
         _run_whole(connection, f"{schema}\nPRAGMA application_id = {APPLICATION_ID};", present_version())
-    for number, script in migrations().items():
-        if 0 < version < number:
-            _run_whole(connection, script, number)
+    if 0 < version < present_version():
+        log.info(
+            "%s: upgrading the schema from %d to %d; older versions cannot open it any more",
+            path,
+            version,
+            present_version(),
+        )
+        for number, script in migrations().items():
+            if version < number:
+                _run_whole(connection, script, number)
+        log.info("%s: the schema is %d now", path, present_version())
 
 
 def _run_whole(connection: sqlite3.Connection, script: str, version: int) -> None:

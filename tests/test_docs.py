@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from rabbitlike.commands.call import NAMES
-from rabbitlike.config import DEFAULTS, OPTIONS, load
+from rabbitlike.config import DEFAULTS, OPTIONS, OTHER_VARIABLES, load
 from tests.support.broker_process import ROOT, BrokerProcess, environment, running
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -153,7 +153,7 @@ def test_commands_exist(page: Path) -> None:
         flags = {flag.replace("-", "_") for flag in re.findall(r"--(?:no-)?([a-z-]+)", line)}
         assert flags <= {*OPTIONS, "help"}, line
     variables = {name.lower() for name in re.findall(r"RABBITLIKE_([A-Z_]+)", text)}
-    assert variables <= {*OPTIONS, *NAMES, "pure"}
+    assert variables <= {*OPTIONS, *NAMES, *(name.lower() for name in OTHER_VARIABLES)}
 
 
 # Links and names

@@ -503,6 +503,7 @@ class Broker:
     def _on_alarm(self, source: str, raised: bool) -> None:
         self.turn.alarmed = bool(self.alarms.active)
         if not self.turn.alarmed:
+            self.turn.begin()
             for connection in list(self.connections):
                 connection.unblock()
             self.turn.finish()

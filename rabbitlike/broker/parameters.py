@@ -44,6 +44,10 @@ class Parameters:
     def register(self, name: str, component: Component) -> None:
         self._components[name] = component
 
+    def has(self, component: str) -> bool:
+        """Is there such a component?"""
+        return component in self._components
+
     def check(self, component: str, name: str, value: Json) -> None:
         """Raise ValueError with RabbitMQ's text unless the component takes this value."""
         if component == POLICY:

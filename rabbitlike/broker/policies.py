@@ -171,7 +171,7 @@ class Policies:
         #: The same, highest priority first.
         self._ranked: dict[PolicyKind, list[Policy]] = {POLICY: [], OPERATOR_POLICY: []}
         #: What queues without arguments obey, by type and policies: thousands are alike.
-        self._settings: dict[tuple[QueueType, Policy | None, Policy | None], QueueSettings] = {}
+        self._settings: dict[tuple[QueueType, int, Policy | None, Policy | None], QueueSettings] = {}
         #: Exchanges and queues that have not heard of the last change yet, and when they will.
         self._behind: list[Queue | Exchange] = []
         self._timer: Timer | None = None
@@ -237,17 +237,22 @@ class Policies:
     # Applying
 
     def settings(
-        self, arguments: Table, queue_type: QueueType, policy: Policy | None, operator_policy: Policy | None
+        self,
+        arguments: Table,
+        queue_type: QueueType,
+        levels: int,
+        policy: Policy | None,
+        operator_policy: Policy | None,
     ) -> QueueSettings:
-        """What a queue of these arguments obeys under these policies."""
+        """What a queue of these arguments, which was declared with so many levels, obeys under these policies."""
         if policy is None and operator_policy is None:
-            return read_settings(arguments, queue_type)
+            return read_settings(arguments, queue_type, levels)
         if arguments:
-            return join(arguments, _merged(policy, operator_policy), queue_type)
-        key = (queue_type, policy, operator_policy)
+            return join(arguments, _merged(policy, operator_policy), queue_type, levels)
+        key = (queue_type, levels, policy, operator_policy)
         found = self._settings.get(key)
         if found is None:
-            found = self._settings[key] = join(arguments, _merged(policy, operator_policy), queue_type)
+            found = self._settings[key] = join(arguments, _merged(policy, operator_policy), queue_type, levels)
         return found
 
     def apply_to_exchange(self, exchange: Exchange) -> bool:
@@ -264,7 +269,7 @@ class Policies:
         policy, operator_policy = self.match(queue_type, queue.name)
         if policy is not queue.policy or operator_policy is not queue.operator_policy:
             queue.policy, queue.operator_policy = policy, operator_policy
-            settings = self.settings(queue.arguments, queue_type, policy, operator_policy)
+            settings = self.settings(queue.arguments, queue_type, queue.settings.levels, policy, operator_policy)
             queue.change(bounded(settings, queue.arguments, self._vhost.broker.settings.default_max_length))
 
     def _apply(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rabbitlike.broker.queues import weights
 from rabbitlike.broker.queues.arguments import EXCHANGES_TOO
-from rabbitlike.broker.queues.settings import QueueSettings, levels_of, read_settings
+from rabbitlike.broker.queues.settings import DEFAULT_LEVELS, QueueSettings, levels_of, read_settings
 from rabbitlike.broker.schemas import text_of
 from rabbitlike.broker.terms import Json, pairs, term
 from rabbitlike.broker.webhook_urls import is_web_address
@@ -200,6 +200,11 @@ OURS: Final = frozenset(
 )
 
 
+def unknown_keys(definition: Json) -> list[str]:
+    """Keys of a policy's definition that mean nothing here."""
+    return sorted(definition.keys() - KEYS.keys()) if isinstance(definition, dict) else []
+
+
 def refusal(definition: Json, kind: PolicyKind) -> str | None:
     """Why a definition is refused, in RabbitMQ's words; None when it is not."""
     if not isinstance(definition, dict):
@@ -317,8 +322,10 @@ def exchange_arguments(arguments: Table, definition: Mapping[str, Json], kind: s
     return {**said, **arguments, **({kind: True} if kind in EXCHANGES_TOO else {})}
 
 
-def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType) -> QueueSettings:
-    """What a queue of these arguments obeys under this definition."""
+def join(
+    arguments: Table, definition: Mapping[str, Json], queue_type: QueueType, levels: int = DEFAULT_LEVELS
+) -> QueueSettings:
+    """What a queue of these arguments, and of so many levels unless they say, obeys under this definition."""
     joined = arguments.copy()
     for key in _LOWER_WINS:
         limit = definition.get(key)
@@ -341,12 +348,12 @@ def join(arguments: Table, definition: Mapping[str, Json], queue_type: QueueType
     said = weights.read(definition.get("priority-weights"))
     if said is not None and "x-priority-weights" not in arguments:
         # How many levels a queue has is settled when it is declared.
-        joined["x-max-priority"] = levels_of(arguments) - 1
+        joined["x-max-priority"] = levels_of(arguments, levels) - 1
         joined["x-priority-weights"] = list(said)
     limit = definition.get("delivery-limit")
     if isinstance(limit, int):
         argument = arguments.get("x-delivery-limit")
         joined["x-delivery-limit"] = min(lower_limit(limit, argument) if isinstance(argument, int) else limit, LARGEST)
-    settings = read_settings(joined, queue_type)
+    settings = read_settings(joined, queue_type, levels)
     webhook = definition.get("dead-letter-webhook", definition.get("dlq-webhook"))
     return replace(settings, dead_letter_webhook=webhook) if isinstance(webhook, str) else settings

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rabbitlike.broker.permissions import Permission, TopicPermission
 from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind
+from rabbitlike.broker.queues.settings import DEFAULT_LEVELS
 from rabbitlike.broker.schemas import SCHEMA, text_of
 from rabbitlike.protocol import tables
 from rabbitlike.storage.api import Record
@@ -142,6 +143,8 @@ class Topology:
             }
             if queue.is_paused:
                 value["paused"] = True
+            if queue.settings.levels != DEFAULT_LEVELS:
+                value["levels"] = queue.settings.levels  # the option may be another at the next start
             self._write(QUEUE, _key(queue.vhost.name, queue.name), value)
 
     def remove_queue(self, queue: Queue) -> None:
@@ -207,6 +210,7 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
             value["auto_delete"],
             _arguments(f"queue '{name}' in vhost '{vhost}'", value),
             value["id"],
+            levels=value.get("levels", DEFAULT_LEVELS),
             is_paused=value.get("paused", False),
         )
     for (vhost, source, kind, destination, routing_key, arguments), _ in found.get(BINDING, ()):

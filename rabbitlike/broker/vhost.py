@@ -32,9 +32,11 @@ from rabbitlike.broker.queues.arguments import (
     with_queue_type,
 )
 from rabbitlike.broker.queues.dead_letter import original_keys
+from rabbitlike.broker.queues.dead_letter_queue import keep_queue
 from rabbitlike.broker.queues.log import Log
+from rabbitlike.broker.queues.numbers import with_numbers
 from rabbitlike.broker.queues.queue import Queue
-from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded
+from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded, plain_settings
 from rabbitlike.broker.schemas import read_schema
 from rabbitlike.broker.trail import Trail
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked
@@ -60,9 +62,6 @@ PREDECLARED: Final = (
     ("amq.match", "headers", False),
     (TRACE_EXCHANGE, "topic", True),
 )
-
-# What a declaration without arguments comes to: thousands of queues share it.
-_PLAIN: Final = QueueSettings()
 
 
 class Vhost:
@@ -199,7 +198,7 @@ class Vhost:
         if cls is None:
             raise precondition_failed(f"unknown exchange type '{kind}'")
         refuse_default(name)
-        arguments = Table() if arguments is None else arguments
+        arguments = Table() if arguments is None else with_numbers(arguments)
         known = self.exchanges.get(name)
         if known is not None:
             known.check_equivalent(
@@ -266,7 +265,7 @@ class Vhost:
             queue = self.queue(name, owner)
             queue.lease.renew()
             return queue
-        arguments = Table() if arguments is None else arguments
+        arguments = Table() if arguments is None else with_numbers(arguments)
         if self.default_queue_type is not None and "x-queue-type" not in arguments:
             is_lasting = durable and not exclusive and not auto_delete
             arguments = with_queue_type(arguments, self.default_queue_type if is_lasting else "classic")
@@ -284,8 +283,10 @@ class Vhost:
                 raise self._locked(known)
             check_equivalent(known, durable=durable, auto_delete=auto_delete, arguments=arguments)
             known.lease.renew()
-            return known
-        return self._create_queue(name, durable, auto_delete, holder, arguments)
+        queue = known or self._create_queue(name, durable, auto_delete, holder, arguments)
+        if "x-dead-letter-auto" in arguments and holder is None:
+            keep_queue(queue)
+        return queue
 
     def _create_queue(
         self, name: str, durable: bool, auto_delete: bool, holder: Owner | None, arguments: Table
@@ -295,12 +296,15 @@ class Vhost:
             raise precondition_failed(
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({most}) is reached"
             )
-        settings = _PLAIN
-        if arguments:
-            exclusive = holder is not None
-            settings = parse(
-                arguments, queue=name, vhost=self.name, durable=durable, exclusive=exclusive, auto_delete=auto_delete
-            )
+        settings = parse(
+            arguments,
+            queue=name,
+            vhost=self.name,
+            durable=durable,
+            exclusive=holder is not None,
+            auto_delete=auto_delete,
+            levels=self._default_levels,
+        )
         log = self.broker.make_log(settings, is_durable=True) if durable else None
         queue = self._add_queue(name, durable, auto_delete, holder, arguments, settings, log)
         self.broker.topology.add_queue(queue)
@@ -310,18 +314,31 @@ class Vhost:
     def add_dead_letter_queue(self, name: str) -> Queue:
         """The queue that another keeps for its dead letters. No client asked for it: limits and reserved names do not
         count."""
-        queue = self._add_queue(name, True, False, None, Table(), _PLAIN, self.broker.make_log(_PLAIN, is_durable=True))
+        settings = plain_settings(self._default_levels)
+        log = self.broker.make_log(settings, is_durable=True)
+        queue = self._add_queue(name, True, False, None, Table(), settings, log)
         self.broker.topology.add_queue(queue)
         self.broker.churn.queues_created += 1
         return queue
 
-    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, queue_id: int, *, is_paused: bool) -> None:
+    @property
+    def _default_levels(self) -> int:
+        """How many levels a new queue has that says nothing of priorities."""
+        return self.broker.settings.default_max_priority + 1
+
+    def restore_queue(
+        self, name: str, auto_delete: bool, arguments: Table, queue_id: int, *, levels: int, is_paused: bool
+    ) -> None:
         """A durable queue from before the restart, as it was; its messages are recovered by its log's number."""
-        settings = _PLAIN
-        if arguments:
-            settings = parse(
-                arguments, queue=name, vhost=self.name, durable=True, exclusive=False, auto_delete=auto_delete
-            )
+        settings = parse(
+            arguments,
+            queue=name,
+            vhost=self.name,
+            durable=True,
+            exclusive=False,
+            auto_delete=auto_delete,
+            levels=levels,
+        )
         log = self.broker.make_log(settings, is_durable=True, queue_id=queue_id)
         queue = self._add_queue(name, True, auto_delete, None, arguments, settings, log)
         if is_paused:
@@ -339,7 +356,7 @@ class Vhost:
     ) -> Queue:
         policies = self.policies.match(settings.queue_type, name)
         if policies != (None, None):
-            settings = self.policies.settings(arguments, settings.queue_type, *policies)
+            settings = self.policies.settings(arguments, settings.queue_type, settings.levels, *policies)
         settings = bounded(settings, arguments, self.broker.settings.default_max_length)
         queue = Queue(
             name,

@@ -20,7 +20,11 @@ permissions = typer.Typer(help="Say who may do what in a vhost.", no_args_is_hel
 
 NewPassword = Annotated[
     str | None,
-    typer.Argument(metavar="[PASSWORD]", help="Asked for when it is not given.", show_default=False),
+    typer.Argument(metavar="[PASSWORD]", help="Or --password. Asked for when it is not given.", show_default=False),
+]
+PasswordOption = Annotated[
+    str | None,
+    typer.Option("--password", help="The new password; yours is --login-password or -p.", metavar="TEXT"),
 ]
 Tags = Annotated[
     str,
@@ -32,28 +36,37 @@ Hash = Annotated[
 
 
 def add_user(
-    call: Call, name: NewName, new_password: NewPassword = None, tags: Tags = "", password_hash: Hash = None
+    call: Call,
+    name: NewName,
+    new_password: NewPassword = None,
+    same_password: PasswordOption = None,
+    tags: Tags = "",
+    password_hash: Hash = None,
 ) -> None:
     """Add a user. Give it permissions too: `permissions set`."""
     body: View = {"tags": ",".join(names_in(tags))}
     if password_hash is not None:
         body["password_hash"] = password_hash
     else:
-        body["password"] = new_password or _new_password(name)
+        body["password"] = _new_password(name, new_password, same_password)
     is_new = call.api.put("users", name, body=body)
     told = "added" if is_new else "was there: it has this password and these tags now"
     call.output.done(f"user '{name}' {told}", kind="user", name=name, outcome="created" if is_new else "updated")
 
 
-def _new_password(name: str) -> str:
-    return ask_password(f"New password of {name}", "give it behind the name")
+def _new_password(name: str, argument: str | None, option: str | None) -> str:
+    if argument and option:
+        raise Fault(f"two new passwords for {name}: give one; the password you log in with is --login-password or -p")
+    return argument or option or ask_password(f"New password of {name}", "give it with --password")
 
 
 @broker_command(users, "passwd")
-def change_password(call: Call, name: UserName, new_password: NewPassword = None) -> None:
+def change_password(
+    call: Call, name: UserName, new_password: NewPassword = None, same_password: PasswordOption = None
+) -> None:
     """Give a user another password."""
     view = call.api.get("users", name)
-    password = new_password or _new_password(name)
+    password = _new_password(name, new_password, same_password)
     call.api.put("users", name, body={"tags": _tags(view), "password": password})
     call.output.done(f"user '{name}' has a new password", kind="user", name=name, outcome="updated")
 

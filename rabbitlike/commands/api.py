@@ -171,6 +171,7 @@ class Api:
         *,
         content: Iterable[bytes] | None = None,
         length: int = 0,
+        query: Mapping[str, str] | None = None,
         endless: bool = False,
     ) -> Iterator["httpx.Response"]:
         """A request whose body, or whose answer, comes bit by bit; an endless one may be silent for as long as it
@@ -182,7 +183,7 @@ class Api:
         url = self.address.url + path_of(names)
         with (
             self.reaching(),
-            self._http.stream(method, url, content=content, headers=headers, timeout=timeout) as answer,
+            self._http.stream(method, url, content=content, params=query, headers=headers, timeout=timeout) as answer,
         ):
             if not answer.is_success:
                 answer.read()

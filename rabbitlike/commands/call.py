@@ -8,7 +8,8 @@ let it win over an option that stands before the command.
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Annotated, Any, Final
@@ -149,15 +150,33 @@ def add_shared_options(group: typer.Typer, own: Sequence[inspect.Parameter] = ()
 
 def _declare(function: Callable[..., object], own: list[inspect.Parameter]) -> None:
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [context, *own, *shared_parameters()]
+    parameters = [context, *own, *shared_parameters(_spellings(own))]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {each.name: each.annotation for each in parameters}
 
 
-def shared_parameters() -> list[inspect.Parameter]:
-    """The fields of Given, as parameters that Typer reads."""
+def _spellings(own: Sequence[inspect.Parameter]) -> set[str]:
+    """How a command's own options are written."""
+    infos = [info for each in own for info in getattr(each.annotation, "__metadata__", ())]
+    return {spelling for info in infos for spelling in _of(info)}
+
+
+def _of(info: Any) -> tuple[str, ...]:
+    """Within Annotated the first spelling stands where a default would."""
+    first = (info.default,) if isinstance(info.default, str) else ()
+    return (*first, *(info.param_decls or ()))
+
+
+def shared_parameters(taken: Collection[str] = ()) -> list[inspect.Parameter]:
+    """The fields of Given, as parameters that Typer reads. What a command has taken for an option of its own is spelt
+    `--login-…` there: `users add` has `--password` for the new user's."""
     made = []
     for each in fields(Given):
-        each.type.__metadata__[0].rich_help_panel = PANEL  # type: ignore[union-attr]
-        made.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=each.type))
+        kind, info = each.type.__origin__, copy(each.type.__metadata__[0])  # type: ignore[union-attr]
+        info.rich_help_panel = PANEL
+        info.default, *info.param_decls = (
+            f"--login-{spelling[2:]}" if spelling in taken else spelling for spelling in _of(info)
+        )
+        annotation = Annotated[kind, info]  # type: ignore[valid-type]
+        made.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     return made

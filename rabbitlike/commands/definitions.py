@@ -67,7 +67,9 @@ def _private(path: str, flags: int) -> int:
 
 @broker_command(group, "import")
 def load(
-    call: Call, file: Annotated[str, typer.Argument(metavar="FILE", help="- is standard input.", show_default=False)]
+    call: Call,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="- is standard input.", show_default=False)],
+    strict: Annotated[bool, typer.Option("--strict", help="Import nothing if an entry is not supported.")] = False,
 ) -> None:
     """Declare all that a file defines; with --vhost, into that virtual host. What is there already stays."""
     octets = read_file(file)
@@ -75,9 +77,13 @@ def load(
     path = ("definitions",) if call.asked_vhost is None else ("definitions", call.asked_vhost)
     with counting("importing", len(octets), in_octets=True) as moved:
         lots = (octets[at : at + LOT] for at in range(0, len(octets), LOT))
-        with call.api.stream("POST", path, content=_told(lots, moved), length=len(octets)):
-            pass
-    call.output.done(f"imported {_summary(definitions)}", outcome="imported", **_counts(definitions))
+        query = {"strict": "true"} if strict else None
+        with call.api.stream("POST", path, content=_told(lots, moved), length=len(octets), query=query) as answer:
+            skipped = int(answer.headers.get("x-skipped-entries", "0"))
+    said = f"imported {_summary(definitions)}"
+    if skipped:
+        said += f"; {skipped:,} of them not supported and skipped, as the broker's log says"
+    call.output.done(said, outcome="imported", **_counts(definitions), skipped=skipped)
 
 
 def _told(lots: Iterator[bytes], moved: Advance) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ import typer
 from rabbitlike.commands.api import Api, View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.delayed import delayed
-from rabbitlike.commands.output import Column, columns, value_at
+from rabbitlike.commands.output import KEYS, Column, columns, value_at
 from rabbitlike.commands.values import names_in
 
 group = typer.Typer(help="List queues, connections, users and everything else.", no_args_is_help=True)
@@ -219,12 +219,12 @@ def list_command(resource: Resource, to: typer.Typer, name: str) -> None:
 
 
 def worth_showing(shown: Sequence[Column], views: list[View]) -> list[Column]:
-    """Without the columns that say nothing, and without the vhost when there is only one."""
+    """Without the columns that say nothing, unless rows are known by them, and without the vhost when there is one."""
     kept = []
     for column in shown:
         values = [value_at(view, column.path) for view in views]
         said = [value for value in values if value is not None and value not in ("", [], {})]
-        if said and (column.title != "vhost" or len(set(said)) > 1):
+        if column.path in KEYS or (said and (column.title != "vhost" or len(set(said)) > 1)):
             kept.append(column)
     return kept
 

@@ -19,8 +19,24 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 NOTHING: Final = "-"
-#: Columns of text are not made narrower than this, however many there are.
+#: Columns of text are not made narrower than this: there are fewer of them instead.
 LEAST_WIDTH: Final = 8
+#: Between two columns.
+GAP: Final = 2
+#: What a row is known by: these are always shown, and get the room before others do.
+KEYS: Final = {
+    "check",
+    "destination",
+    "exchange",
+    "id",
+    "name",
+    "of",
+    "position",
+    "queue",
+    "queue.name",
+    "source",
+    "user",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +132,11 @@ class Output:
         elif not rows:
             self.remark(empty)
         else:
-            self.console.print(make_table(rows, shown, title=title))
+            kept = fitting(rows, shown, self.console.width)
+            self.console.print(make_table(rows, kept, title=title, width=self.console.width))
+            if len(kept) < len(shown):
+                left = ", ".join(column.title for column in shown if column not in kept)
+                self.remark(f"no room for {left}: --json has them, and so has a wider terminal")
 
     def record(self, view: View, *, title: str = "") -> None:
         """One thing: a line for each of its fields."""
@@ -155,8 +175,30 @@ def flat(view: View, prefix: str = "") -> Iterable[tuple[str, object]]:
 FREE_FORM: Final = {"arguments", "headers", "client_properties", "definition", "effective_policy_definition", "value"}
 
 
-def make_table(rows: Iterable[View], shown: Sequence[Column], *, title: str = "") -> Any:
-    """A Rich table; numbers stand to the right."""
+def fitting(rows: Sequence[View], shown: Sequence[Column], width: int) -> list[Column]:
+    """The columns there is room for: what a row is known by, then the others from the left."""
+    kept = list(shown)
+    while sum(_least_width(rows, column, width) + GAP for column in kept) - GAP > width:
+        last = next((column for column in reversed(kept[1:]) if column.path not in KEYS), None)
+        if last is None:
+            break
+        kept.remove(last)
+    return kept
+
+
+def _least_width(rows: Sequence[View], column: Column, width: int) -> int:
+    """What a column needs: a number all of its digits, a name as much as half of the table, any text some."""
+    values = [value_at(row, column.path) for row in rows]
+    longest = max((len(pretty(column.path, value).plain) for value in values), default=0)
+    heading = max(len(word) for word in column.title.replace("_", " ").split())
+    if any(_is_number(value) for value in values):
+        return max(longest, heading)
+    most = max(width // 2, LEAST_WIDTH) if column.path in KEYS else LEAST_WIDTH
+    return max(min(longest, most), heading)
+
+
+def make_table(rows: Iterable[View], shown: Sequence[Column], *, title: str = "", width: int = 0) -> Any:
+    """A Rich table, of columns that fit into `width`; numbers stand to the right."""
     from rich import box
     from rich.table import Table
 
@@ -173,12 +215,11 @@ def make_table(rows: Iterable[View], shown: Sequence[Column], *, title: str = ""
     for at, column in enumerate(shown):
         values = [value_at(row, column.path) for row in rows]
         is_number = any(_is_number(value) for value in values)
-        longest = max((len(str(value)) for value in values), default=0)
         made.add_column(
             column.title.replace("_", " "),
             justify="right" if is_number else "left",
             no_wrap=is_number,
-            min_width=None if is_number else min(longest, LEAST_WIDTH),
+            min_width=_least_width(rows, column, width),
             overflow="fold",
             header_style="bold cyan",
             style="bold" if at == 0 else "",

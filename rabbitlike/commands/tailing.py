@@ -40,7 +40,8 @@ def tail_queue(call: Call, name: QueueName, every: Every = 0.5, count: Count = N
 
     def fetch() -> Iterator[View]:
         nonlocal last
-        for message in look(call.api, path, {"newer_than": last}, MOST_WAITING):
+        found = look(call.api, path, {"newer_than": last}, MOST_WAITING)
+        for message in sorted(found, key=lambda each: int(each["position"])):  # as they came, not by priority
             yield message
             last = max(last, int(message["position"]))
 
@@ -64,7 +65,8 @@ def tail_exchange(
         raise Fault("the default exchange has no bindings of ours: tail the queue instead")
     keys = key or _all_keys(call, name)
     queue = f"rabbitlike.tail.{uuid.uuid4().hex[:12]}"
-    arguments = {"x-expires": EXPIRES_MS, "x-max-length": MOST_HELD, "x-overflow": "drop-head"}
+    # One level: messages are to be shown as they were published, whatever their priorities.
+    arguments = {"x-expires": EXPIRES_MS, "x-max-length": MOST_HELD, "x-overflow": "drop-head", "x-max-priority": 0}
     path = ("queues", call.vhost, queue)
     call.api.put(*path, body={"durable": False, "auto_delete": False, "arguments": arguments})
     try:

@@ -18,7 +18,7 @@ from rabbitlike.commands.api import Api, View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.faults import Refused
 from rabbitlike.commands.listing import worth_showing
-from rabbitlike.commands.output import columns, duration, make_table, rate, size
+from rabbitlike.commands.output import columns, duration, fitting, make_table, rate, size
 from rabbitlike.commands.status import KINDS, number
 
 if TYPE_CHECKING:
@@ -72,11 +72,14 @@ class Board:
 
         queues, connections = seen["queues"], seen["connections"]
         parts: list[Any] = [self._heading(seen), "", self._rates()]
+        width = self._call.output.console.width
         if queues:
-            parts += ["", make_table(queues, worth_showing(QUEUES, queues), title=f"Queues by {self.order}")]
+            shown = fitting(queues, worth_showing(QUEUES, queues), width)
+            parts += ["", make_table(queues, shown, title=f"Queues by {self.order}", width=width)]
         if connections:
-            shown = worth_showing(CONNECTIONS, connections)
-            parts += ["", make_table(_with_sizes(connections), shown, title="Connections")]
+            sized = _with_sizes(connections)
+            shown = fitting(sized, worth_showing(CONNECTIONS, connections), width)
+            parts += ["", make_table(sized, shown, title="Connections", width=width)]
         return Group(*parts)
 
     def write(self, seen: View) -> None:

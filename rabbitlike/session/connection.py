@@ -97,7 +97,8 @@ class Connection(Flow):
         self.settings = broker.settings
         self.peer = peer
         self.name = str(peer)
-        self.connected_at_ms = self.turn.now_ms
+        # Nothing was read yet: the turn's clock stands where the last turn of any client began.
+        self.connected_at_ms = broker.clock.now_ms()
         #: Octets of a frame that has not arrived whole; they come first in the next read.
         self.leftover = b""
         self.state = AWAIT_HEADER

@@ -1,9 +1,11 @@
 """Results on a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -14,19 +16,34 @@ from rabbitlike.spark.jobs.report.gather import Story
 MOST = 20
 
 
-#: Narrower terminals are shown fewer percentiles.
-WIDE = 115
+#: What is said of a queue, in this order; what there is no room for is left out, last of these first.
+COUNTS = ("enqueued", "delivered", "acked", "redelivered", "dead")
+TIMES = tuple(f"{word} {part}" for word in ("wait", "work") for part in ("p50", "p95", "p99"))
+FIRST_TO_GO = (
+    *("work p50", "work p99", "wait p50", "wait p99", "work p95", "wait p95"),
+    *("delivered", "redelivered", "acked", "enqueued", "dead"),
+)
+#: A queue's name has at least so much room; it goes on in the next line.
+NAME_WIDTH = 20
+#: Around a column.
+GAP = 3
+#: Room for a table that is written to a file or another program, which has no edge.
+UNLIMITED = 10_000
 
 
 def show(story: Story, console: Console) -> None:
     """The tables that have something to say."""
-    parts = ("p50", "p95", "p99") if console.width >= WIDE else ("p95",)
-    for table in _tables(story, parts):
+    width = console.width
+    for table in _tables(story, width if console.is_terminal else UNLIMITED):
+        if not console.is_terminal:
+            options = console.options.update(width=UNLIMITED)
+            console.width = Measurement.get(console, options, table).maximum
         console.print(table)
+    console.width = width
 
 
-def _tables(story: Story, parts: Sequence[str]) -> Iterator[Table]:
-    yield _queues(story, parts)
+def _tables(story: Story, width: int) -> Iterator[Table]:
+    yield _queues(story, width)
     if story.findings:
         yield _findings(story)
     if story.poison:
@@ -37,26 +54,46 @@ def _table(*names: str, title: str) -> Table:
     return Table(*names, title=title, title_justify="left", title_style="bold", caption_justify="left", box=SIMPLE_HEAD)
 
 
-def _queues(story: Story, parts: Sequence[str]) -> Table:
-    table = _table("queue", title="Queues")
-    times = [f"{word} {part}" for word in ("wait", "work") for part in parts]
-    for name in ("enqueued", "delivered", "acked", "redelivered", "dead", *times):
+def _add_names(table: Table, names: list[str]) -> None:
+    longest = max(map(len, names), default=0)
+    table.add_column("queue", overflow="fold", min_width=min(longest, NAME_WIDTH))
+
+
+def _queues(story: Story, width: int) -> Table:
+    """The name of each queue, and as much of the rest as there is room for."""
+    rows = [(queue.name, _cells(queue.totals)) for queue in story.queues[:MOST]]
+    longest = max((len(name) for name, _ in rows), default=0)
+    kept = list(COUNTS + TIMES)
+    widths = {name: max(len(name), *(cells[name].cell_len for _, cells in rows), 0) for name in kept}
+    going = iter(FIRST_TO_GO)
+    while kept and min(longest, NAME_WIDTH) + sum(widths[name] + GAP for name in kept) + GAP > width:
+        kept.remove(next(going))
+    table = _table(title="Queues")
+    table.add_column("queue", overflow="fold", min_width=min(longest, NAME_WIDTH, max(width - GAP, 1)))
+    for name in kept:
         table.add_column(name, justify="right", no_wrap=True)
-    for queue in story.queues[:MOST]:
-        totals = queue.totals
-        again = Text(f"{totals['redelivery_rate']:.1%}", style="yellow" if totals["redelivery_rate"] > 0.05 else "")
-        dead = Text(f"{totals['dead_lettered']:,}", style="red" if totals["dead_lettered"] else "")
-        times = [shown(totals[f"{kind}_{part}_us"]) for kind in ("wait", "proc") for part in parts]
-        table.add_row(
-            Text(queue.name), *(f"{totals[name]:,}" for name in ("enqueued", "delivered", "acked")), again, dead, *times
-        )
+    for name, cells in rows:
+        table.add_row(Text(name), *(cells[column] for column in kept))
     if len(story.queues) > MOST:
         table.caption = f"and {len(story.queues) - MOST:,} more"
     return table
 
 
+def _cells(totals: Mapping[str, Any]) -> dict[str, Text]:
+    cells = {name: Text(f"{totals[name]:,}") for name in ("enqueued", "delivered", "acked")}
+    again, dead = totals["redelivery_rate"], totals["dead_lettered"]
+    cells["redelivered"] = Text(f"{again:.1%}", style="yellow" if again > 0.05 else "")
+    cells["dead"] = Text(f"{dead:,}", style="red" if dead else "")
+    for name in TIMES:
+        word, part = name.split()
+        cells[name] = Text(shown(totals[f"{'proc' if word == 'work' else word}_{part}_us"]))
+    return cells
+
+
 def _findings(story: Story) -> Table:
-    table = _table("", "queue", "what", title="What stands out")
+    table = _table("", title="What stands out")
+    _add_names(table, [finding.queue for finding in story.findings[:MOST]])
+    table.add_column("what")
     for finding in story.findings[:MOST]:
         style = "bold red" if finding.severity == "critical" else "yellow"
         table.add_row(Text(finding.severity, style=style), Text(finding.queue), Text(finding.text))
@@ -66,7 +103,9 @@ def _findings(story: Story) -> Table:
 
 
 def _poison(story: Story) -> Table:
-    table = _table("queue", "message", title="Poison messages")
+    table = _table(title="Poison messages")
+    _add_names(table, [each["name"] for each in story.poison[:MOST]])
+    table.add_column("message", overflow="fold")
     table.add_column("returned", justify="right")
     table.add_column("what became of it")
     for each in story.poison[:MOST]:

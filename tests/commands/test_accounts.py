@@ -41,8 +41,30 @@ def test_users(run: Run) -> None:
     run("users", "tags", "an", "x").assert_refused("did you mean 'ann'?")
 
 
+def test_the_new_password_is_not_the_logins(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        run("users", "add", "bob", "--password", "pw", "--tags", "management").assert_done().out == "user 'bob' added\n"
+    )
+    run("whoami", "-u", "bob", "-p", "pw").assert_done()
+    run("users", "passwd", "bob", "--password", "pw2").assert_done()
+    run("whoami", "-u", "bob", "--password", "pw2").assert_done()
+    run("declare", "user", "bob", "--password=pw3", "--tags", "administrator").assert_done()
+    # The password of the login: before the command, in the environment, or under a name of its own.
+    run("-u", "bob", "--password", "pw3", "users", "passwd", "ann", "--password", "new").assert_done()
+    run("users", "passwd", "ann", "--password", "new2", "-u", "bob", "-p", "pw3").assert_done()
+    run("users", "passwd", "ann", "new3", "-u", "bob", "--login-password", "pw3").assert_done()
+    run("whoami", "-u", "ann", "-p", "new3").assert_done()
+    run("users", "passwd", "ann", "x", "-u", "bob", "-p", "wrong").assert_refused("bob")
+    monkeypatch.setenv("RABBITLIKE_PASSWORD", "pw3")
+    run("users", "passwd", "ann", "--password", "new4", "-u", "bob").assert_done()
+    monkeypatch.delenv("RABBITLIKE_PASSWORD")
+    run("whoami", "-u", "ann", "-p", "new4").assert_done()
+    run("users", "add", "bob", "one", "--password", "two").assert_refused("two new passwords for bob: give one; ", 2)
+    run("users", "delete", "bob").assert_done()
+
+
 def test_a_password_must_come_from_somewhere(run: Run) -> None:
-    run("users", "add", "carl").assert_refused("new password of carl is not known: give it behind the name", 2)
+    run("users", "add", "carl").assert_refused("new password of carl is not known: give it with --password", 2)
     run("hash-password").assert_refused("password is not known", 2)
 
 

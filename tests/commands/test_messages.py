@@ -5,9 +5,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.commands.conftest import Run
+from tests.support.broker_process import BrokerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -198,6 +200,26 @@ def test_tail_of_an_exchange(run: Run, how: str) -> None:
     assert ended.out == "passing\n" if how == "--raw" else ended.json["routing_key"] == "k"
     assert bodies(run, "from") == ["passing"], "nothing is taken from anybody"
     assert run("list", "queues", "--columns", "name").assert_done().out == "name\nfrom\nto\n", "ours is gone"
+
+
+def test_tail_of_an_exchange_keeps_the_order_of_publishing(run: Run, broker: BrokerProcess) -> None:
+    """Whatever priorities the messages have: those that come between two looks, too."""
+    api = httpx.Client(base_url=f"http://127.0.0.1:{broker.management_port}/api", auth=("guest", "guest"))
+
+    def publish() -> None:
+        while not api.get("/exchanges/%2F/amq.fanout/bindings/source").json():
+            time.sleep(0.01)
+        time.sleep(0.1)  # the first look is over
+        for priority in (0, 5, 9, 1):
+            body = {"routing_key": "", "payload": f"{priority} ", "payload_encoding": "string"}
+            api.post("/exchanges/%2F/amq.fanout/publish", json={**body, "properties": {"priority": priority}})
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    ended = run("tail", "exchange", "amq.fanout", "-n", "4", "--every", "1", "--raw").assert_done()
+    thread.join()
+    api.close()
+    assert ended.out.split() == ["0", "5", "9", "1"]
 
 
 def test_delayed_messages(run: Run) -> None:

@@ -130,6 +130,20 @@ def test_definitions(run: Run, tmp_path: Path) -> None:
     run("delete", "queue", "kept").assert_done()
 
 
+def test_definitions_that_are_not_supported(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    stream = {"vhost": "/", "name": "s", "durable": True, "arguments": {"x-queue-type": "stream"}}
+    file.write_text(json.dumps({"queues": [stream, {"vhost": "/", "name": "plain"}]}))
+    refused = run("definitions", "import", str(file), "--strict")
+    refused.assert_refused("strict import refused, 1 not supported: queue 's' in vhost '/'")
+    assert run("list", "queues", "--columns", "name").assert_done().out == "name\n"
+    said = run("definitions", "import", str(file)).assert_done().out
+    assert said == "imported 2 queues; 1 of them not supported and skipped, as the broker's log says\n"
+    assert run("definitions", "import", str(file), "--json").assert_done().json["skipped"] == 1
+    assert run("list", "queues", "--columns", "name").assert_done().out == "name\nplain\n"
+    run("delete", "queue", "plain").assert_done()
+
+
 def test_definitions_that_are_none(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "file"
     run("definitions", "import", str(file)).assert_refused(f"cannot read {file}: No such file", 2)

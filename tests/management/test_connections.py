@@ -20,6 +20,17 @@ async def test_a_connection(api: Api) -> None:
     assert (await api.get("/api/connections?disable_stats=true")).json()[0].keys() == {"name", "vhost", "user", "node"}
 
 
+async def test_the_time_of_a_connection_is_not_that_of_the_last_turn(api: Api) -> None:
+    """An idle broker has no turns: its clock stands still until a client says something."""
+    started_ms = api.pair.clock.now_ms()
+    api.pair.clock.advance(3_600_000)
+    client = api.pair.dial()
+    api.pair.clock.advance(500)
+    client.handshake()
+    (view,) = (await api.get("/api/connections")).json()
+    assert view["connected_at"] == started_ms + 3_600_000
+
+
 async def test_handshakes_are_no_connections_yet(api: Api) -> None:
     api.pair.dial().login()
     assert (await api.get("/api/connections")).json() == []

@@ -72,6 +72,16 @@ def test_a_mistake_in_the_environment_counts_too() -> None:
     assert_refused(rabbitlike("serve", RABBITLIKE_HEARTBEAT="often"), "heartbeat = 'often'")
 
 
+def test_an_unknown_variable_stops_the_start() -> None:
+    assert_refused(rabbitlike("serve", RABBITLIKE_HEARTBEET="5"), "did you mean 'RABBITLIKE_HEARTBEAT'?")
+    assert_refused(rabbitlike("check", RABBITLIKE_DATADIR="/tmp"), "did you mean 'RABBITLIKE_DATA_DIR'?")
+
+
+def test_a_log_file_that_cannot_be_written() -> None:
+    words = ["serve", "--memory", "--port", "0", "--log-file", "/no/such/folder/log"]
+    assert_refused(rabbitlike(*words), "cannot write to log_file /no/such/folder/log: No such file or directory")
+
+
 @pytest.mark.parametrize("option", ["--port", "--management-port"])
 def test_a_taken_port(option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -201,7 +201,10 @@ def test_check_tells_what_does_not_fit_together(killed: Path) -> None:
     assert len(damages) == 1
     assert damages[0].startswith("damage: queue 1 has a message at position ")
     assert verdict.startswith(f"{killed}/{DATABASE} is damaged: schema ")
-    assert "restore a backup" in advice
+    assert advice == (
+        f"next: copy {killed} to a safe place, then put a backup in its place (a copy that `rabbitlike backup` made); "
+        "without one, start the broker on it: it leaves out what is damaged, and logs it"
+    )
 
 
 def test_check_tells_of_torn_pages(killed: Path) -> None:
@@ -216,8 +219,13 @@ def test_check_tells_of_torn_pages(killed: Path) -> None:
     before = state_of(killed)
     ended = check(killed)
     assert (ended.returncode, ended.stderr) == (1, "")
-    *damages, verdict, _ = ended.stdout.splitlines()
+    *damages, verdict, advice = ended.stdout.splitlines()
     assert damages
+    assert "rabbitlike check" not in ended.stdout, "that is what was just done"
+    assert advice == (
+        f"next: copy {killed} to a safe place, then put a backup in its place (a copy that `rabbitlike backup` made); "
+        f"without one, move {DATABASE}, {DATABASE}-wal, {DATABASE}-shm away: the broker starts empty"
+    )
     assert all(line.startswith("damage: ") for line in damages)
     assert "is damaged" in verdict
     assert state_of(killed) == before
@@ -277,6 +285,7 @@ def test_serve_check_and_backup_say_what_a_damaged_log_has_lost(killed: Path, tm
     ended = check(killed)
     assert ended.returncode == 1, ended
     assert "messages are lost" in ended.stdout + ended.stderr
+    assert "without one, remove " in ended.stdout.splitlines()[-1]
     assert_refused(
         rabbitlike("serve", "--data-dir", str(killed), "--port", "0", "--management-port", "none"), "are lost"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from rabbitlike.app import App
 from rabbitlike.broker.policy_keys import POLICY
-from rabbitlike.config import Settings
+from rabbitlike.config import ConfigError, Settings
 from tests.support.broker_process import ROOT, environment
 
 FILES = ROOT / "tests" / "management" / "definitions"
@@ -61,6 +61,23 @@ async def test_no_default_user_where_definitions_say_what_there_is(tmp_path: Pat
         assert (list(app.broker.vhosts), len(app.broker.users)) == (["only"], 0)
     finally:
         await app.stop()
+
+
+async def test_what_is_not_supported_is_passed_over_unless_strict(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    stream = {"vhost": "/", "name": "s", "durable": True, "arguments": {"x-queue-type": "stream"}}
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}], "queues": [stream, {"vhost": "/", "name": "q"}]}))
+    options = {"host": "127.0.0.1", "port": 0, "management_port": None, "memory": True, "load_definitions": file}
+    app = App(Settings(**options))  # type: ignore[arg-type]
+    await app.start()
+    try:
+        assert list(app.broker.vhosts["/"].queues) == ["q"]
+    finally:
+        await app.stop()
+    strict = App(Settings(**options, load_definitions_strict=True))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="strict import refused, 1 not supported: queue 's' in vhost '/'"):
+        await strict.start()
+    assert not strict.broker.vhosts
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """AMQP over TLS, and SASL EXTERNAL: the certificate is the password."""
 
+import re
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,11 +134,18 @@ def test_a_certificate_can_be_demanded(required: BrokerProcess, authority: Autho
 
 
 def test_plain_octets_at_the_tls_port(optional: BrokerProcess) -> None:
-    """Somebody who forgot TLS is dropped, and nobody else notices."""
-    with RawClient.connect(optional.port_of("amqps")) as client:
-        client.sock.sendall(b"AMQP\x00\x00\x09\x01" * 100)
-        while client.sock.recv(4096):
-            pass
+    """Somebody who forgot TLS is dropped with a line in the log, and nobody else notices."""
+    optional.wait_for("https")
+    for scheme, said in (("amqps", b"AMQP\x00\x00\x09\x01"), ("https", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")):
+        port = optional.port_of(scheme)
+        for octets in (said, said * 100):
+            with RawClient.connect(port) as client:
+                client.sock.sendall(octets)
+                while client.sock.recv(4096):
+                    pass
+        failed = rf"\[WARNING\] {scheme}://\S+:{port}: no TLS handshake with a client: it sent"
+        assert len(re.findall(failed, optional.log())) == 2, optional.log()
+        assert "plain text" in optional.log()
     with RawClient.connect(optional.port) as client:
         client.log_in()
 

@@ -1,5 +1,6 @@
 """Options: one declaration, three ways to set them, and one line for each mistake."""
 
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
@@ -9,8 +10,10 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from rabbitlike import config
-from rabbitlike.config import DEFAULTS, OPTIONS, BrokerSettings, ConfigError, Settings, load
-from tests.support.broker_process import environment
+from rabbitlike.config import DEFAULTS, OPTIONS, OTHER_VARIABLES, BrokerSettings, ConfigError, Settings, load, reloaded
+from tests.support.broker_process import ROOT, environment
+
+FOLDERS = ("benchmarks", "deploy", "docs", "interop", "protocol", "rabbitlike", "spark", "storage", "tests")
 
 
 @pytest.fixture(autouse=True)
@@ -205,3 +208,52 @@ def test_every_option_is_explained() -> None:
     assert {each.name for each in fields(Settings)} == OPTIONS.keys()
     for each in OPTIONS.values():
         assert each.metadata["help"].endswith("."), each.name
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("RABBITLIKE_PRT", "unknown variable RABBITLIKE_PRT; did you mean 'RABBITLIKE_PORT'?"),
+        ("RABBITLIKE_port", "unknown variable RABBITLIKE_port; did you mean 'RABBITLIKE_PORT'?"),
+        ("RABBITLIKE_QQQQQ", "unknown variable RABBITLIKE_QQQQQ; unset it"),
+    ],
+)
+def test_an_unknown_variable(name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "")
+    for given in ({}, {"port": "5"}, {"config": written(tmp_path, "port = 5\n")}):
+        with pytest.raises(ConfigError) as caught:
+            load(given)
+        assert str(caught.value) == said
+
+
+def test_variables_of_commands_builds_and_tests_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name that stands anywhere in the tree, so that none of our own stops a broker."""
+    folders = [ROOT / name for name in FOLDERS]
+    files = [
+        path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md", ".toml", ".service")
+    ]
+    found = {
+        name
+        for path in [*files, ROOT / "Makefile", ROOT / "Dockerfile", *(ROOT / ".ci").iterdir()]
+        if path.name not in ("test_config.py", "test_cli.py") and path.is_file()
+        for name in re.findall(r"\bRABBITLIKE_([A-Z_]+)\b", path.read_text())
+    }
+    assert found >= {"PURE", "TEST_SLICED", "URL", "PASSWORD", "DATA_DIR"}
+    assert found <= {name.upper() for name in OPTIONS} | set(OTHER_VARIABLES)
+    for name in OTHER_VARIABLES:
+        monkeypatch.setenv(f"RABBITLIKE_{name}", "x")
+    assert load() == DEFAULTS
+
+
+def test_what_a_reload_puts_in_force() -> None:
+    current = Settings(port=1, log_level="info", heartbeat=5)
+    wanted = Settings(port=2, log_level="error", heartbeat=6, data_dir=Path("other"))
+    assert reloaded(current, wanted) == (
+        Settings(port=1, log_level="error", heartbeat=6),
+        ["port", "data_dir"],
+    )
+    with_tls = Settings(tls_certfile=Path("c"), tls_verify="optional")
+    assert reloaded(Settings(), with_tls) == (Settings(), ["tls_certfile", "tls_verify"])
+    assert reloaded(with_tls, Settings()) == (with_tls, ["tls_certfile", "tls_verify"])
+    other = Settings(tls_certfile=Path("d"), tls_verify="required")
+    assert reloaded(with_tls, other) == (other, [])

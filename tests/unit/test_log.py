@@ -1,10 +1,11 @@
 """The lines of the log."""
 
+import json
 import logging
 import re
 import sys
 
-from rabbitlike.log import LineFormat
+from rabbitlike.log import JsonFormat, LineFormat
 
 
 def record(text: str, *args: object, created: float = 1_700_000_000.5, **more: object) -> logging.LogRecord:
@@ -34,3 +35,24 @@ def test_a_traceback_stands_below() -> None:
     first, *_, last = said.splitlines()
     assert first.endswith("[WARNING] it broke")
     assert last == "RuntimeError: boom"
+
+
+def test_a_line_of_json() -> None:
+    said = JsonFormat().format(record('connection "%s"\nand é', "a", created=1_700_000_000.25))
+    assert "\n" not in said
+    assert json.loads(said) == {
+        "time": "2023-11-14T22:13:20.250Z",
+        "level": "warning",
+        "logger": "rabbitlike",
+        "msg": 'connection "a"\nand é',
+    }
+
+
+def test_a_traceback_in_json() -> None:
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError:
+        said = JsonFormat().format(record("it broke", exc_info=sys.exc_info()))
+    assert "\n" not in said
+    assert json.loads(said)["msg"] == "it broke"
+    assert json.loads(said)["exception"].endswith("RuntimeError: boom")

@@ -1,4 +1,5 @@
-"""A queue with x-dead-letter-auto keeps a queue for its dead letters: declared at the first death, on disk with it."""
+"""A queue with x-dead-letter-auto keeps a queue for its dead letters: declared with it, or, where a policy says so, at
+the first death, on disk with it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,6 @@ from pamqp import commands
 
 from rabbitlike.broker.policies import make_policy
 from rabbitlike.broker.policy_keys import POLICY
-from rabbitlike.protocol.tables import Table
 from tests.support.crash_pair import DurablePair, SqliteDisk
 from tests.support.pair import Channel, Message, Pair
 
@@ -29,11 +29,44 @@ def queues(pair: Pair) -> set[str]:
     return set(pair.broker.vhosts["/"].queues)
 
 
-def test_declared_at_the_first_death() -> None:
-    """F8 the dead-letter queue is there after the first death, and not before."""
+def keep_by_policy(pair: Pair) -> None:
+    policy = make_policy("/", "keep", POLICY, pattern="", definition={"dead-letter-auto": True})
+    pair.broker.vhosts["/"].policies.set(policy)
+
+
+def test_declared_with_the_queue() -> None:
+    """F8 so that it can be consumed before the first message dies."""
     pair = Pair()
     ch = pair.connect().channel()
     ch.declare("q", arguments=AUTO)
+    assert queues(pair) == {"q", "q.dlq"}
+    ch.consume("q.dlq", no_ack=True)
+    ch.publish(b"m", key="q")
+    reject(ch)
+    (letter,) = ch.deliveries()
+    assert letter.body == b"m"
+    ch.call(commands.Queue.Delete(queue="q.dlq"), commands.Queue.DeleteOk)
+    ch.expect(commands.Basic.Cancel)
+    ch.declare("q", arguments=AUTO)
+    assert queues(pair) == {"q", "q.dlq"}, "a redeclare has it again"
+
+
+def test_queues_that_keep_none_declare_none() -> None:
+    pair = Pair()
+    ch = pair.connect().channel()
+    ch.declare("a", arguments={**AUTO, "x-dead-letter-exchange": "amq.fanout"})
+    ch.declare("b", arguments={"x-dead-letter-auto": False})
+    ch.declare("c", arguments=AUTO, exclusive=True)
+    ch.declare("d.dlq", arguments=AUTO)
+    assert queues(pair) == {"a", "b", "c", "d.dlq"}
+
+
+def test_declared_at_the_first_death() -> None:
+    """F8 where a policy says so, the dead-letter queue is there after the first death, and not before."""
+    pair = Pair()
+    keep_by_policy(pair)
+    ch = pair.connect().channel()
+    ch.declare("q")
     ch.publish(b"good", key="q")
     ch.ack(fetch(ch, "q").tag)
     assert queues(pair) == {"q"}
@@ -184,7 +217,8 @@ def test_queue_and_letter_are_in_one_commit(tmp_path: Path, crash: bool) -> None
     """F8 after a kill, message and letter are in one place, the queue that is kept included."""
     disk = SqliteDisk(tmp_path)
     pair = disk.boot()
-    pair.broker.vhosts["/"].declare_queue("q", durable=True, arguments=Table(AUTO))
+    keep_by_policy(pair)
+    pair.broker.vhosts["/"].declare_queue("q", durable=True)
     ch = pair.connect().channel()
     ch.publish(b"m", key="q", delivery_mode=2)
     commit(pair)

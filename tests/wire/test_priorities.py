@@ -1,8 +1,13 @@
 """Message priorities: levels 0 to 9 on every queue, other numbers of levels by x-max-priority, FIFO within a level."""
 
+from pathlib import Path
+
 import pytest
 from pamqp import commands
 
+from rabbitlike.broker.policies import make_policy
+from rabbitlike.broker.policy_keys import POLICY
+from tests.support.crash_pair import SqliteDisk
 from tests.support.pair import Channel, Message, Pair
 
 
@@ -65,6 +70,49 @@ def test_max_priority_zero_is_one_level() -> None:
     ch.declare("q", arguments={"x-max-priority": 0})
     publish(ch, (b"1", 0), (b"2", 9), (b"3", 5))
     assert ch.drain("q") == [b"1", b"2", b"3"]
+
+
+def test_the_levels_of_queues_that_set_none_are_an_option() -> None:
+    """#106 default_max_priority; 0: plain queues ignore priorities, as RabbitMQ's classic queues do."""
+    for highest, expected in ((0, b"01234"), (2, b"23410"), (9, b"42310")):
+        ch = Pair(default_max_priority=highest).connect().channel()
+        ch.declare("q")
+        publish(ch, (b"0", None), (b"1", 1), (b"2", 2), (b"3", 2), (b"4", 3))
+        assert b"".join(ch.drain("q")) == expected
+        for arguments in ({"x-max-priority": 3}, {"x-priority-weights": "4,3,2,1"}):
+            ch.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
+            ch.declare("q", arguments=arguments)
+            publish(ch, (b"0", None), (b"1", 1), (b"2", 2), (b"3", 2), (b"4", 3))
+            assert b"".join(ch.drain("q")) == b"42310", "what a declaration says counts"
+
+
+def test_a_policy_does_not_change_the_levels() -> None:
+    pair = Pair(default_max_priority=0)
+    ch = pair.connect().channel()
+    ch.declare("q")
+    policy = make_policy("/", "p", POLICY, pattern="", definition={"max-length": 9, "priority-mode": "weighted"})
+    pair.broker.vhosts["/"].policies.set(policy)
+    publish(ch, (b"0", None), (b"1", 1), (b"2", 2))
+    assert ch.drain("q") == [b"0", b"1", b"2"]
+    settings = pair.broker.vhosts["/"].queues["q"].settings
+    assert (settings.levels, settings.weights) == (1, (1,))
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), [(0, 9, b"0123"), (9, 0, b"2310")])
+def test_the_levels_outlive_a_restart(tmp_path: Path, before: int, after: int, expected: bytes) -> None:
+    """How many a queue has is settled when it is declared, whatever the option is at the next start."""
+    disk = SqliteDisk(tmp_path)
+    pair = disk.boot(default_max_priority=before)
+    ch = pair.connect().channel()
+    pair.broker.vhosts["/"].declare_queue("q", durable=True)
+    for body, priority in ((b"0", None), (b"1", 1), (b"2", 2)):
+        ch.publish(body, key="q", priority=priority, delivery_mode=2)
+    pair.commit_all()
+    pair = disk.boot(default_max_priority=after)
+    ch = pair.connect().channel()
+    ch.publish(b"3", key="q", priority=2)
+    assert b"".join(ch.drain("q")) == expected
+    disk.close()
 
 
 def test_waiting_consumer_gets_the_highest_of_the_backlog() -> None:

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from rabbitlike.broker.queues.argument_checks import CHECKS, any_integer, require, type_name
-from rabbitlike.broker.queues.settings import QUEUE_TYPES, QueueSettings, QueueType, optional_int, read_settings
+from rabbitlike.broker.queues.numbers import with_numbers
+from rabbitlike.broker.queues.settings import (
+    DEFAULT_LEVELS,
+    QUEUE_TYPES,
+    QueueSettings,
+    QueueType,
+    optional_int,
+    plain_settings,
+    read_settings,
+)
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import Table, Value, same_value
 
@@ -90,15 +99,20 @@ _TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
 # Texts name the type by RabbitMQ's module.
 _MODULES: Final[Mapping[QueueType, str]] = {"classic": "rabbit_classic_queue", "quorum": "rabbit_quorum_queue"}
 
-_PLAIN: Final = QueueSettings()
-
 
 def parse(
-    arguments: Table, *, queue: str, vhost: str, durable: bool, exclusive: bool, auto_delete: bool
+    arguments: Table,
+    *,
+    queue: str,
+    vhost: str,
+    durable: bool,
+    exclusive: bool,
+    auto_delete: bool,
+    levels: int = DEFAULT_LEVELS,
 ) -> QueueSettings:
-    """Check a new queue's arguments and flags, and read them. Raises 406."""
+    """Check a new queue's arguments and flags, and read them; `levels` it has unless they say. Raises 406."""
     if not arguments:
-        return _PLAIN
+        return plain_settings(levels)
     place = _place(queue, vhost)
     dead_letter_exchange(arguments, queue=queue, vhost=vhost)
     require(arguments, "x-queue-type", place)
@@ -111,7 +125,7 @@ def parse(
             raise _not_for_type(key, place, queue_type)
     if queue_type == "quorum":
         _check_quorum_flags(place, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
-    return read_settings(arguments, queue_type)
+    return read_settings(arguments, queue_type, levels)
 
 
 def check_exchange(arguments: Table, place: str) -> None:
@@ -131,6 +145,11 @@ def queue_type_named(name: str) -> QueueType:
         if name in (known, _MODULES[known]):
             return known
     raise ValueError(f"{name} is not a valid queue type")
+
+
+def is_queue_type(name: str) -> bool:
+    """Is there a type of this name?"""
+    return any(name in (known, _MODULES[known]) for known in QUEUE_TYPES)
 
 
 def with_queue_type(arguments: Table, queue_type: QueueType) -> Table:
@@ -170,6 +189,7 @@ def check_consumer(arguments: Table, *, queue: str, vhost: str, queue_type: Queu
 
 def consumer_ack_timeout(arguments: Table, *, queue: str, vhost: str) -> int | None:
     """The x-ack-timeout of a basic.consume in ms; None: the queue's holds. Raises 406."""
+    arguments = with_numbers(arguments)
     require(arguments, "x-ack-timeout", _place(queue, vhost))
     return optional_int(arguments, "x-ack-timeout")
 

@@ -39,6 +39,13 @@ def own_queue(queue: "Queue") -> "Queue":
     return queue.vhost.queues.get(name) or queue.vhost.add_dead_letter_queue(name)
 
 
+def keep_queue(queue: "Queue") -> None:
+    """A declaration asks for a dead-letter queue: have it now, so that it can be consumed before any message dies."""
+    settings = queue.settings
+    if settings.dead_letter_auto and settings.dead_letter_exchange is None and keeps_letters(queue):
+        own_queue(queue)
+
+
 def letter_queues(queue: "Queue") -> list["Queue"]:
     """The queues in which dead letters of ``queue`` may be: its own, and those that its exchange leads to."""
     vhost = queue.vhost

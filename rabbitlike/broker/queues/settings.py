@@ -5,6 +5,7 @@ What is read here has passed its checks. Pure: nothing here touches a queue.
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from typing import Final, Literal, get_args
 
 from rabbitlike.broker.duplicates import DuplicateRules, read_rules
@@ -80,8 +81,14 @@ class QueueSettings:
         )
 
 
-def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
-    """Read arguments that have passed their checks."""
+@cache
+def plain_settings(levels: int) -> QueueSettings:
+    """What a declaration without arguments comes to: thousands of queues share it."""
+    return QueueSettings(levels=levels)
+
+
+def read_settings(arguments: Table, queue_type: QueueType, default_levels: int = DEFAULT_LEVELS) -> QueueSettings:
+    """Read arguments that have passed their checks; `default_levels` has a queue that says nothing of priorities."""
     quorum = queue_type == "quorum"
     overflow = Overflow(arguments.get("x-overflow", Overflow.DROP_HEAD.value))
     if quorum and overflow is Overflow.REJECT_PUBLISH_DLX:
@@ -94,7 +101,7 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
         limit = QUORUM_DELIVERY_LIMIT
     elif limit is not None and limit < 0:
         limit = None  # parity: -1 lifts the limit (RabbitMQ 4)
-    levels = levels_of(arguments)
+    levels = levels_of(arguments, default_levels)
     is_weighted = arguments.get("x-priority-mode") == "weighted"
     default_priority = optional_int(arguments, "x-default-priority")
     if default_priority is None:
@@ -129,13 +136,13 @@ def read_settings(arguments: Table, queue_type: QueueType) -> QueueSettings:
     )
 
 
-def levels_of(arguments: Table) -> int:
+def levels_of(arguments: Table, default_levels: int = DEFAULT_LEVELS) -> int:
     """How many levels a declaration asks for: as it says, or as many as it has weights for."""
     highest = optional_int(arguments, "x-max-priority")
     if highest is not None:
         return highest + 1
     said = weights.read(arguments.get("x-priority-weights"))
-    return DEFAULT_LEVELS if said is None else len(said)
+    return default_levels if said is None else len(said)
 
 
 def bounded(settings: QueueSettings, arguments: Table, max_length: int) -> QueueSettings:

@@ -12,7 +12,8 @@ from fastapi.responses import StreamingResponse
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 
-from rabbitlike.broker import definitions, exports
+from rabbitlike.broker import exports
+from rabbitlike.broker.definitions import Import
 from rabbitlike.broker.entries import DefinitionsError
 from rabbitlike.management.auth import Administrator, Caller
 from rabbitlike.management.documents import TooLong, parsed
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 router = Router("definitions")
 
+#: How many entries an import has passed over.
+SKIPPED: Final = "x-skipped-entries"
 #: What may be a file's name in a header without quotes.
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 #: A place on this server.
@@ -102,21 +105,24 @@ async def load_vhost(request: Request, caller: Administrator, vhost: str) -> Res
 async def _import(request: Request, caller: Caller, vhost: str | None) -> Response:
     document, redirect = await _document(request)
     broker = caller.context.broker
+    is_strict = request.query_params.get("strict", "").lower() in ("true", "1")
+    taken = Import(broker, document, vhost=vhost, importer=caller.user.name, is_strict=is_strict)
     try:
-        await _taken(broker, definitions.read(broker, document, vhost=vhost, importer=caller.user.name))
+        await _taken(broker, taken.steps())
         for each in list(broker.vhosts.values()):
             await applied(each)
     except DefinitionsError as error:
         raise bad_request(str(error)) from None
     finally:
-        # What was taken in before a fault is there to stay.
+        # What was taken in before a fault is there to stay: others may have changed the broker since the rehearsal.
         await stored(broker)
+    headers = {SKIPPED: str(len(taken.skipped))}
     if redirect:
-        return Response(status_code=303, headers={"location": redirect})
-    return Response(status_code=204)
+        return Response(status_code=303, headers={"location": redirect, **headers})
+    return Response(status_code=204, headers=headers)
 
 
-async def _taken(broker: Broker, steps: Iterator[tuple[str, int, int]]) -> None:
+async def _taken(broker: Broker, steps: Iterator[None]) -> None:
     """As many entries in a turn as a millisecond is good for."""
     slices = Slices()
     is_done = False

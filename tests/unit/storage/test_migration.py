@@ -1,6 +1,7 @@
 """Data of every earlier version is served on: `version_1.db.gz` was written by a broker of that schema."""
 
 import gzip
+import logging
 from contextlib import closing
 from pathlib import Path
 
@@ -25,6 +26,17 @@ def test_a_database_of_the_first_version_can_be_checked(folder: Path) -> None:
     assert report.is_sound
     assert (report.version, report.queues) == (1, 2)
     assert (folder / "life 0" / FILE_NAME).read_bytes() == before
+
+
+def test_an_upgrade_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rabbitlike.storage")
+    with closing(SqliteDisk(folder)) as disk:
+        disk.boot()
+        lines = [record.getMessage() for record in caplog.records if "schema" in record.getMessage()]
+        assert len(lines) == 2
+        assert f"upgrading the schema from 1 to {present_version()}; older versions cannot open it any more" in lines[0]
+        disk.boot()
+        assert len([record for record in caplog.records if "schema" in record.getMessage()]) == 2, "once"
 
 
 def test_a_broker_goes_on_with_what_the_first_version_wrote(folder: Path) -> None:

@@ -1,0 +1,57 @@
+"""Numbers among the arguments that are ours: some clients cannot send a double, and some send everything as text.
+
+A decimal, and a text that is a number, become the number before anything looks at them: checks, comparisons on
+redeclare and views see one form. parity: RabbitMQ's own arguments stay as they are, and are refused where it does.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+from rabbitlike.protocol.tables import Table, Value
+
+#: Those of a queue, an exchange or a consumer.
+WHOLE: Final = frozenset(
+    (
+        "x-ack-timeout",
+        "x-cache-size",
+        "x-cache-ttl",
+        "x-default-priority",
+        "x-delayed-retry-max",
+        "x-delayed-retry-min",
+        "x-max-message-size",
+        "x-priority-max-wait",
+        "x-retry-initial",
+        "x-retry-max-delay",
+        "x-retry-timeout",
+    )
+)
+NUMBERS: Final = WHOLE | {"x-retry-multiplier"}
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
+LARGEST: Final = 2**63 - 1
+
+
+def with_numbers(arguments: Table) -> Table:
+    """The same arguments, or a copy in which ours are numbers; what is none stays, for its check to refuse."""
+    if NUMBERS.isdisjoint(arguments):
+        return arguments
+    made = arguments
+    for key in NUMBERS & arguments.keys():
+        number = _number(key, arguments[key])
+        if number is not None:
+            made = arguments.copy() if made is arguments else made
+            made.put(key, number, "d" if isinstance(number, float) else "l")
+    return made
+
+
+def _number(key: str, value: Value) -> int | float | None:
+    """The number that is to stand there instead; None: it is one already, or none at all."""
+    if isinstance(value, str):
+        found = Decimal(value.strip()) if _NUMBER.fullmatch(value.strip()) else None
+    elif isinstance(value, float) and key in WHOLE and value.is_integer():
+        found = Decimal(value)
+    else:
+        found = value if isinstance(value, Decimal) else None
+    if found is None or abs(found) > LARGEST:
+        return None
+    return int(found) if found == found.to_integral_value() else float(found)
