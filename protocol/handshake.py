@@ -23,8 +23,8 @@ _HEADER_0_9: Final = b"AMQP\x01\x01\x00\x09"
 
 #: spec: no peer may ask for frames smaller than this.
 FRAME_MAX_LEAST: Final = 4096
-#: parity: before tune-ok RabbitMQ took 4096 octets for long; 8192 leaves room for a token as password.
-FRAME_MAX_BEFORE_TUNE: Final = 8192
+#: parity: as RabbitMQ does before 4.1.
+FRAME_MAX_BEFORE_TUNE: Final = FRAME_MAX_LEAST
 CHANNEL_MAX_LEAST: Final = 1
 
 # Clients look these up by name; pika, for one, refuses confirms unless the first and third are there.

@@ -59,6 +59,7 @@ CONVERSATIONS: Final[tuple[Allowed, ...]] = (
     # Before and below the methods.
     Allowed("connections.greeted_by_amqp_0_8", "connection.start", "AMQP", "AMQP 0-8 is not spoken"),
     Allowed("connections.tuned", r"^\(gone\)$", "close reply_code=530", _SILENT),
+    Allowed("connections.start_ok_too_large", r"^\(gone\)$", "501 .*frame_too_large,4097,4088", _SILENT),
     Allowed("connections.wrong_bad_properties", "541", "501 .*cannot decode content header", _WHERE),
     Allowed("connections.wrong_properties_left_over", "541", "501 .*cannot decode content header", _WHERE),
     Allowed("connections.wrong_bad_table", r"^\(gone\)$", "501 .*cannot decode queue.declare", _WHERE),
@@ -68,7 +69,12 @@ CONVERSATIONS: Final[tuple[Allowed, ...]] = (
         "connections.too_long_a_body", "^$", "501 .*1 more arrived", "RabbitMQ never answers on that channel again"
     ),
     # Exchanges and queues.
-    Allowed("exchanges.unknown_types", "503 .*(unknown|invalid) exchange type|^$|gone", "406 .*unknown|^$", NEWER),
+    Allowed(
+        "exchanges.unknown_types",
+        "503 .*(unknown|invalid) exchange type|^$|gone",
+        "406 .*(unknown|invalid) exchange type|^$",
+        NEWER,
+    ),
     Allowed("queue_arguments.quorum_x-delivery-limit", "declare-ok", "expected integer", "such a limit says nothing"),
     Allowed("queue_arguments.x-delivery-limit", "of queue type", "declare-ok|expected integer", "for every queue"),
     Allowed("queue_arguments.x-queue-leader-locator", "of queue type", "406|declare-ok", NEWER),

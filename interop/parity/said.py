@@ -25,7 +25,8 @@ CONFIRMS: Final = "confirms"
 _GENERATED: Final = (
     (re.compile(r"amq\.gen-[\w-]{22}"), "amq.gen-*"),
     (re.compile(r"amq\.ctag-[\w-]{22}"), "amq.ctag-*"),
-    (re.compile(r"amq\.rabbitmq\.reply-to\.(?!nonsense)[\w+/=.-]+"), "amq.rabbitmq.reply-to.*"),
+    # A process id and a key, in base64.
+    (re.compile(r"amq\.rabbitmq\.reply-to\.[\w+/]+=*\.[\w+/]{22}=="), "amq.rabbitmq.reply-to.*"),
 )
 _PROPERTIES: Final = tuple(
     (name, commands.Basic.Properties.amqp_type(name)) for name in commands.Basic.Properties.__slots__

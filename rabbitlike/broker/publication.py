@@ -4,6 +4,7 @@ For channels and for whoever publishes without one. What a publish is checked by
 RabbitMQ's order; what follows from the address and properties alone stands here.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.counters import Counters
@@ -93,6 +94,11 @@ class Publication:
         self.letters = letters
         self.is_refused = is_refused
         self.is_dropped = not queues
+
+    def look_up(self, queues: Mapping[str, Queue]) -> None:
+        """Time has passed since it was routed: it goes to what there is now under the names of its queues."""
+        if any(queue.deleted for queue in self.queues):
+            self.queues = [queues[queue.name] for queue in self.queues if queue.name in queues]
 
     def deposit(self, now_ms: int) -> bool:
         """Give it to its queues. False: one of them refused it."""

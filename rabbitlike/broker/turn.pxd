@@ -45,8 +45,11 @@ cdef class Turn:
     cpdef object later(self, object work)
     cpdef bint is_spent(self, int steps=*) except -1
     cpdef object look(self)
+    cpdef bint serve(self) except -1
     @cython.locals(done=Py_ssize_t)
     cpdef bint finish(self) except -1
+    @cython.locals(queues=list, done=Py_ssize_t)
+    cdef object _pump(self)
     @cython.locals(works=list, done=Py_ssize_t)
     cdef bint _do_later(self) except -1
     cdef bint _is_over(self) except -1

@@ -1,7 +1,8 @@
 """A turn: what one read, or one timer, sets in motion. The next begins when it is over, so it must be short.
 
-Handlers only note what they touched. `finish` then pumps each touched queue and flushes each touched client once. What
-must not run inside the pump that caused it (dead letters, cancelled consumers) waits in `later`. Long work is given to
+Handlers only note what they touched. `finish` then pumps each touched queue and flushes each touched client once;
+`serve` pumps them before that, for a command that must find them served. What must not run inside the pump that caused
+it (dead letters, cancelled consumers) waits in `later`. Long work is given to
 `run` and asks `is_spent` after each step; what the turn has no time for goes on in turns of its own, between which all
 sockets are served and a commit may be taken: each step must leave what the store is given complete. While the store is
 behind, later calls and the broker's own long work pause, but never what a client waits for (`poll`).
@@ -211,6 +212,32 @@ class Turn:
         """Is there anything left for turns to come?"""
         return self._is_scheduled
 
+    # In the middle
+
+    def serve(self) -> bool:
+        """Serve the queues touched so far, for a command that must find everything before it done. False: the time was
+        over before; the rest is served by `finish` and by turns to come. Clients are flushed at the end only."""
+        is_done = True
+        while is_done and (self._later or self._queues):
+            if self._later:
+                is_done = self._do_later()
+            else:
+                self._pump()
+            if self._steps_left <= 0:
+                break
+        is_done = is_done and not self._later and not self._queues
+        if not is_done:
+            self._schedule()
+        return is_done
+
+    def touched(self) -> list[Pumped]:
+        """The queues that this turn has touched and not served yet."""
+        return list(self._queues)
+
+    def all_touched(self) -> list[Pumped]:
+        """The same, and those that turns before had no time for."""
+        return [*self._left_queues, *self._queues]
+
     # The end
 
     def finish(self) -> bool:
@@ -224,16 +251,7 @@ class Turn:
             if self._later:
                 is_done = self._do_later()
             elif self._queues:
-                queues = self._queues
-                self._queues = []
-                done = 0
-                for queue in queues:
-                    done += 1
-                    queue.touched = False
-                    self._guard(queue.pump)
-                    if self._is_over():
-                        self._left_queues.extend(queues[done:])
-                        break
+                self._pump()
             else:
                 clients = self._clients
                 self._clients = []
@@ -250,6 +268,19 @@ class Turn:
                 break
         self._note_end()
         return is_done
+
+    def _pump(self) -> None:
+        """Pump each touched queue, once. Those that there is no time for stay where they are."""
+        queues = self._queues
+        self._queues = []
+        done = 0
+        for queue in queues:
+            done += 1
+            queue.touched = False
+            self._guard(queue.pump)
+            if self._is_over():
+                self._queues = queues[done:] + self._queues
+                break
 
     def _do_later(self) -> bool:
         """Are they all done?"""

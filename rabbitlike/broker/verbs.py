@@ -16,6 +16,7 @@ from rabbitlike.broker.loans import Loans
 from rabbitlike.broker.message import Message, make_address, with_delivery_count
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
+from rabbitlike.broker.reply_names import REPLIES
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import LOOKED
 from rabbitlike.protocol.errors import precondition_failed, resource_locked
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.protocol.properties import Properties
 
-#: Keys that begin so are addresses of direct replies.
-REPLIES: Final = "amq.rabbitmq.reply-to."
 #: What stands for a connection's name where there is none.
 NO_CHANNEL: Final = "HTTP API"
 

@@ -18,6 +18,7 @@ from rabbitlike.broker.counters import Counters, Timing
 from rabbitlike.broker.delays import Delays
 from rabbitlike.broker.duplicates import read_rules, remembering, seen_by
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
+from rabbitlike.broker.exchanges.unknown import unknown_kind
 from rabbitlike.broker.firehose import EXCHANGE as TRACE_EXCHANGE
 from rabbitlike.broker.firehose import Firehose
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
@@ -196,7 +197,7 @@ class Vhost:
             return self.exchange(name)
         cls = KINDS.get(kind)
         if cls is None:
-            raise precondition_failed(f"unknown exchange type '{kind}'")
+            raise unknown_kind(kind)
         refuse_default(name)
         arguments = Table() if arguments is None else with_numbers(arguments)
         known = self.exchanges.get(name)

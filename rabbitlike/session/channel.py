@@ -16,6 +16,7 @@ from rabbitlike.broker.held import Settled, decide
 from rabbitlike.broker.message import Message, cost_of
 from rabbitlike.broker.pairs import make_pair
 from rabbitlike.broker.permissions import Access, Resource
+from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.queues.runs import ack_run
 from rabbitlike.broker.settle import Settle
@@ -230,14 +231,29 @@ class Channel(Publisher):
             was_full = 0 < self.unacked.limit <= self.unacked.held
             consumer.held -= count
             self.unacked.held -= count
-            if consumer.parked:
-                delivery.queue.wake(consumer)
             if was_full:
-                self.wake_consumers()
+                self._wake_after(consumer)
+            elif consumer.parked:
+                delivery.queue.wake(consumer)
 
     def wake_consumers(self) -> None:
         """Credit of the whole channel came back, or the way out is open again."""
         for consumer in self.consumers.values():
+            if consumer.parked:
+                consumer.queue.wake(consumer)
+
+    def _wake_after(self, served: Subscriber) -> None:
+        """What consumers of this channel may hold together has room again: for the one behind ``served`` first. parity:
+        they share it, whether they consume from one queue or from many."""
+        is_behind = False
+        others: list[Consumer] = []
+        for consumer in self.consumers.values():
+            if not is_behind:
+                others.append(consumer)
+                is_behind = consumer is served
+            elif consumer.parked:
+                consumer.queue.wake(consumer)
+        for consumer in others:
             if consumer.parked:
                 consumer.queue.wake(consumer)
 
@@ -251,6 +267,7 @@ class Channel(Publisher):
         transaction = self.transaction
         if transaction is None:
             raise precondition_failed("channel is not transactional")
+        transaction.look_up(self.vhost.queues)
         if not transaction.fits():
             # parity: RabbitMQ's words, but here nothing of the transaction has happened, rather than some of it.
             raise precondition_failed("partial tx completion")

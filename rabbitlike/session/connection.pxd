@@ -5,7 +5,7 @@ from rabbitlike.protocol cimport octets
 from rabbitlike.protocol.content cimport Content
 from rabbitlike.session.flow cimport Flow
 
-cdef int METHOD_FRAME, HEARTBEAT_FRAME, DISCARD
+cdef int METHOD_FRAME, HEARTBEAT_FRAME, DISCARD, FRAME_OVERHEAD
 
 
 cdef class Connection(Flow):

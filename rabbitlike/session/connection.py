@@ -17,7 +17,14 @@ from pamqp import commands
 from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.clock import Timer
 from rabbitlike.protocol import erlang, methods, octets
-from rabbitlike.protocol.constants import BODY_FRAME, DISCARD, HEADER_FRAME, HEARTBEAT_FRAME, METHOD_FRAME
+from rabbitlike.protocol.constants import (
+    BODY_FRAME,
+    DISCARD,
+    FRAME_OVERHEAD,
+    HEADER_FRAME,
+    HEARTBEAT_FRAME,
+    METHOD_FRAME,
+)
 from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import (
     AmqpError,
@@ -58,6 +65,10 @@ LATE = (
     commands.Basic.Reject.index,
     commands.Channel.CloseOk.index,
 )
+
+#: Commands that do not wait for deliveries before them. parity: basic.recover sends again what the client was sent, not
+#: what is still on its way.
+UNSERVED = (commands.Basic.Recover.index, commands.Basic.RecoverAsync.index)
 
 EXPECTED = {
     METHOD_FRAME: "expected method frame, got non method frame instead",
@@ -193,6 +204,8 @@ class Connection(Flow):
         if handler is None:
             raise command_invalid("unimplemented method")
         assert isinstance(channel, Channel)
+        if method.index not in UNSERVED and not self.serve_before(len(payload) + FRAME_OVERHEAD):
+            return
         recorded = self.journal.recorded if self.journal is not None else 0
         handler(channel, method)
         if self.journal is not None and self.journal.recorded != recorded:
@@ -225,6 +238,8 @@ class Connection(Flow):
         self._note_method(payload)
         method = methods.decode(payload)
         if self.state is CLOSING and method.index not in (CLOSE, CLOSE_OK):
+            return
+        if method.index == CLOSE and not self.serve_before(len(payload) + FRAME_OVERHEAD):
             return
         handler = CONNECTION_HANDLERS.get(method.index, refuse)
         handler(self, method)

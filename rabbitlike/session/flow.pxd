@@ -27,6 +27,7 @@ cdef class Flow(FrameReader):
     cdef bint _is_hanging_up
     cdef bint _is_left_to_client
     cdef bint _is_paused
+    cdef bint _is_served
     cdef int64_t _unread
     cdef public bint is_lost
     cdef int _works
@@ -45,4 +46,5 @@ cdef class Flow(FrameReader):
     cpdef object end_turn(self, int64_t fresh_bytes)
     cdef object _published(self, int64_t fresh_bytes)
     cpdef object stall_if_unread(self)
+    cpdef bint serve_before(self, Py_ssize_t size) except -1
     cpdef object handle_leftover(self)

@@ -20,6 +20,7 @@ from rabbitlike.session.channel import Channel
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.publisher import Publisher
 from rabbitlike.session.throttle import FLOW, Throttle
+from rabbitlike.session.unserved import Unserved
 from rabbitlike.session.wire import CLOSED_WIRE, Wire
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Flow(FrameReader):
         "_is_hanging_up",
         "_is_left_to_client",
         "_is_paused",
+        "_is_served",
         "_unread",
         "_works",
         "broker",
@@ -93,6 +95,8 @@ class Flow(FrameReader):
         self.is_lost = False
         #: Long work that the client waits for.
         self._works = 0
+        #: The command at hand has waited already for what was touched before it.
+        self._is_served = False
         #: Why the client is not read.
         self._holds: set[str] = set()
         #: Octets of the last read.
@@ -293,6 +297,21 @@ class Flow(FrameReader):
         """The turn had no time for all dead letters that it brought about: no more of them before these have gone."""
         if not self.is_stalled:
             self.wait_for(partial(self.turn.has_later, self.turn.later_mark()))
+
+    def serve_before(self, size: int) -> bool:
+        """Serve what was touched before the command at hand, whose frame has so many octets. False: there is no time
+        for all of it. Then the command stays unread until that is done."""
+        if self._is_served:
+            self._is_served = False
+            return True
+        if self.turn.serve():
+            return True
+        self.at -= size
+        self.wait_for(Unserved(self.turn).is_left, self._note_served)
+        return False
+
+    def _note_served(self) -> None:
+        self._is_served = True
 
     # Long work
 

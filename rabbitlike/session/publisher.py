@@ -19,6 +19,7 @@ from rabbitlike.broker.ports import ClientName
 from rabbitlike.broker.publication import Publication, check_user_id, note_publish
 from rabbitlike.broker.queues.dead_letter import forget_client_deaths
 from rabbitlike.broker.queues.runs import admits_run, enqueue_run
+from rabbitlike.broker.reply_names import DIRECT_REPLY
 from rabbitlike.broker.states import MESSAGE_COST
 from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
@@ -28,7 +29,7 @@ from rabbitlike.protocol.errors import not_implemented, precondition_failed
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.outlet import Outlet
-from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
+from rabbitlike.session.reply import ReplyConsumer
 from rabbitlike.session.target import Target, find_target, is_stored
 from rabbitlike.session.transaction import Transaction
 

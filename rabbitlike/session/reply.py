@@ -5,16 +5,15 @@ to that name on the default exchange and the reply is written straight to the re
 a requester that is gone gets nothing, and one that does not read no more than it can leave unread.
 """
 
-from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
+from rabbitlike.broker.reply_names import make_reply_name
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.unacked import Unacked
 
 if TYPE_CHECKING:
     from rabbitlike.session.flow import Flow
 
-DIRECT_REPLY = "amq.rabbitmq.reply-to"
 #: A requester that has more octets than these to read gets no replies.
 UNREAD_REPLIES = 64 * 1024 * 1024
 
@@ -26,7 +25,7 @@ class ReplyConsumer:
 
     def __init__(self, tag: str, number: int, flow: "Flow", outlet: Outlet, unacked: Unacked) -> None:
         self.tag = tag
-        self.name = f"{DIRECT_REPLY}.{token_urlsafe(24)}"
+        self.name = make_reply_name()
         octets = tag.encode("utf-8", "surrogateescape")
         self._tag_octets = bytes((len(octets),)) + octets
         self._number = number

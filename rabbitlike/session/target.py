@@ -10,10 +10,10 @@ from rabbitlike.broker.conformity import is_judged
 from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import exchange_of, routing_key_of
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.reply_names import DIRECT_REPLY
 from rabbitlike.broker.router import cacheable
 from rabbitlike.broker.trail import Trail
 from rabbitlike.protocol.properties import Properties
-from rabbitlike.session.reply import DIRECT_REPLY
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Requester

@@ -1,10 +1,11 @@
 """A transaction of one channel: publishes and settles held back until tx.commit.
 
 parity: a publish is routed and refused when it arrives; it is enqueued, and a mandatory one returned, at commit, all
-publishes before all settles. A rollback forgets the publishes and gives the settled deliveries back to the channel as
-unacked; nothing is requeued by it.
+publishes before all settles. It goes to those of its queues that are there by then. A rollback forgets the publishes
+and gives the settled deliveries back to the channel as unacked; nothing is requeued by it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rabbitlike.broker.publication import Publication
@@ -32,6 +33,11 @@ class Transaction:
                 f"transaction size {self.memory_bytes} is larger than configured max size {most_bytes}"
             )
         self.publications.append(publication)
+
+    def look_up(self, queues: Mapping[str, Queue]) -> None:
+        """The time has come: some queues may have been deleted, or declared anew, since publishes were routed."""
+        for publication in self.publications:
+            publication.look_up(queues)
 
     def fits(self) -> bool:
         """Would every queue take what it is to get? Asked before anything is given, so that a refusal leaves no

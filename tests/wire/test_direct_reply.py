@@ -1,5 +1,9 @@
 """Direct reply-to: replies to a requester's channel without a queue."""
 
+import re
+import struct
+from base64 import b64decode
+
 import pytest
 from pamqp import commands
 
@@ -45,6 +49,22 @@ def test_request_and_reply() -> None:
     assert (reply.exchange, reply.routing_key) == ("", address)
     assert (reply.body, reply.properties.correlation_id, reply.headers) == (b"reply", "c1", {"h": "v"})
     ch.expect_nothing()
+
+
+def test_addresses_have_the_shape_of_rabbitmq() -> None:
+    """#142 the prefix, an Erlang process id and a secret of 16 octets, the latter two in base64."""
+    pair = Pair()
+    addresses = [ask(requester(pair.connect())) for _ in range(3)]
+    assert len(set(addresses)) == 3
+    for address in addresses:
+        assert len(address) < 256
+        process_id, key = address.removeprefix(REPLY_TO + ".").split(".")
+        assert len(b64decode(key, validate=True)) == 16
+        term = b64decode(process_id, validate=True)
+        version, kind, atom, size = struct.unpack_from(">BBBH", term)
+        assert (version, kind, atom) == (131, 88, 118)  # term_to_binary, NEW_PID_EXT, ATOM_UTF8_EXT
+        assert re.fullmatch(rb"reply@\d+", term[5 : 5 + size])
+        assert len(term) == 5 + size + 12
 
 
 def test_replies_take_delivery_tags() -> None:
@@ -272,7 +292,7 @@ def test_an_address_works_in_its_own_vhost_alone() -> None:
     assert outside.expect(commands.Basic.Return).reply_code == 312
     ch.expect_nothing()
     outside = bob.channel()
-    outside.send(commands.Queue.Declare(queue=address, passive=True))
+    outside.send(loose(commands.Queue.Declare, queue=address, passive=True))
     outside.expect_close(404, f"NOT_FOUND - no queue '{address}' in vhost 'other'", commands.Queue.Declare)
     pair.connect().channel().publish(b"reply", key=address)
     assert ch.expect_message().body == b"reply"

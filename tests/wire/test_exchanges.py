@@ -31,7 +31,17 @@ def exists(client: Client, exchange: str) -> bool:
 # ------------------------------------------------------------------------------------------------------ declare
 
 
-@pytest.mark.parametrize("kind", ["foo", "", "x-foo", "Direct", "direct "])
+@pytest.mark.parametrize("kind", ["none", "", "invalid", "queue"])
+def test_invalid_type(pair: Pair, kind: str) -> None:
+    """#41 a word that RabbitMQ knows, but not as a type of exchange, is "invalid"."""
+    client = pair.connect()
+    ch = client.channel()
+    ch.send(declare("x", kind))
+    ch.expect_close(406, f"PRECONDITION_FAILED - invalid exchange type '{kind}'", DECLARE)
+    assert not exists(client, "x")
+
+
+@pytest.mark.parametrize("kind", ["foo", "x-foo", "Direct", "direct "])
 def test_unknown_type(pair: Pair, kind: str) -> None:
     """#41 406 on the channel; the exchange is not there."""
     client = pair.connect()

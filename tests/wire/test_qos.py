@@ -21,6 +21,18 @@ def consumers(ch: Channel) -> list[str]:
     ]
 
 
+def served(ch: Channel, count: int) -> dict[str, int]:
+    """How many of so many deliveries each consumer had, when each is acked before the next is looked at."""
+    had: dict[str, int] = {}
+    for _ in range(count):
+        message = ch.expect_message()
+        assert isinstance(message.method, commands.Basic.Deliver)
+        tag = message.method.consumer_tag or ""
+        had[tag] = had.get(tag, 0) + 1
+        ch.ack(message.tag)
+    return had
+
+
 def test_prefetch_size_is_not_implemented() -> None:
     """#120 540 with the size asked for, closing the connection."""
     client = Pair().connect()
@@ -127,6 +139,34 @@ def test_global_prefetch_wakes_every_queue() -> None:
     ch.expect_nothing()
     ch.ack(first.tag)
     assert consumers(ch) == ["b"]
+
+
+@pytest.mark.parametrize("shared", [1, 2, 10])
+def test_global_prefetch_is_fair_to_queues(shared: int) -> None:
+    """#122 three queues of 100, one consumer each: each has a third of what was consumed."""
+    client = Pair().connect()
+    ch = client.channel()
+    ch.qos(shared, is_global=True)
+    for queue in ("a", "b", "c"):
+        ch.declare(queue)
+        ch.consume(queue, queue)
+    publisher = client.channel()
+    for queue in ("a", "b", "c"):
+        filled(publisher, queue, 100)
+    assert served(ch, 90) == {"a": 30, "b": 30, "c": 30}
+
+
+@pytest.mark.parametrize("shared", [1, 2, 10])
+def test_global_prefetch_is_fair_to_consumers(shared: int) -> None:
+    """#122 two consumers of one queue: each has half."""
+    client = Pair().connect()
+    ch = client.channel()
+    ch.declare("q")
+    ch.qos(shared, is_global=True)
+    ch.consume("q", "a")
+    ch.consume("q", "b")
+    filled(client.channel(), "q", 100)
+    assert served(ch, 60) == {"a": 30, "b": 30}
 
 
 @pytest.mark.parametrize(("own", "shared", "held"), [(2, 3, 3), (1, 5, 2), (5, 4, 4)])

@@ -183,6 +183,37 @@ def test_queue_deleted_before_commit() -> None:
     assert other.drain("r") == [b"kept"]
 
 
+def test_mandatory_publish_to_a_queue_deleted_before_commit() -> None:
+    """#98 no queue is left at commit: it is returned then, before commit-ok; while one is left it is not."""
+    client = Pair().connect()
+    ch, other = client.channel(), client.channel()
+    for queue in ("q", "r"):
+        other.declare(queue)
+        other.bind(queue, "amq.fanout")
+    select(ch)
+    ch.publish(b"returned", key="q", mandatory=True)
+    ch.publish(b"kept", "amq.fanout", mandatory=True)
+    other.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
+    ch.send(commands.Tx.Commit())
+    assert ch.expect_message(commands.Basic.Return).body == b"returned"
+    ch.expect(commands.Tx.CommitOk)
+    ch.expect_nothing()
+    assert other.drain("r") == [b"kept"]
+
+
+def test_queue_declared_anew_before_commit() -> None:
+    """#98 a publish goes to what has its queue's name at commit."""
+    client = Pair().connect()
+    ch, other = client.channel(), client.channel()
+    other.declare("q")
+    select(ch)
+    ch.publish(b"m", key="q", mandatory=True)
+    other.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
+    other.declare("q")
+    commit(ch)
+    assert other.drain("q") == [b"m"]
+
+
 def test_publishes_are_committed_before_acks() -> None:
     """#98 a dead letter made by the transaction's reject comes behind what the transaction published."""
     client = Pair().connect()

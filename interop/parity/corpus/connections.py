@@ -125,6 +125,26 @@ def tuned(talk: Talk) -> None:
     talk.settle("tune-ok and open")
 
 
+def start_ok_of(size: int) -> bytes:
+    """A start-ok with a payload of so many octets."""
+    fixed = len(frames.encode_method(start_ok({"token": ""}), 0)) - len(frames.frame(1, 0, b""))
+    return frames.encode_method(start_ok({"token": "x" * (size - fixed)}), 0)
+
+
+def start_ok_sized(talk: Talk, size: int) -> None:
+    client = talk.dial()
+    raw(client, "AMQP 0 0 9 1", frames.PROTOCOL_HEADER)
+    for line in client.lines:
+        line.send(start_ok_of(size))
+    for line in client.lines:
+        line.await_end(LATE_S if size > 4096 else 0.05)
+    talk.settle(f"start-ok of {size} octets")
+
+
+add("connections.start_ok_as_large_as_can_be", partial(start_ok_sized, size=4096))
+add("connections.start_ok_too_large", partial(start_ok_sized, size=4097))
+
+
 def opened(talk: Talk, vhost: str) -> None:
     client = talk.dial()
     raw(client, "AMQP 0 0 9 1", frames.PROTOCOL_HEADER)

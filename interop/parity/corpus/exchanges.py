@@ -53,7 +53,7 @@ def alternates(talk: Talk) -> None:
 @conversation
 def unknown_types(talk: Talk) -> None:
     client = talk.connect()
-    for kind in ("text", "", "Direct", "x-text"):
+    for kind in ("text", "", "Direct", "x-text", "none", "invalid"):
         client.channel().exchange(talk.name("x"), kind)
 
 

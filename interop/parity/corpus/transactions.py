@@ -51,6 +51,28 @@ def publishes(talk: Talk) -> None:
 
 
 @conversation
+def queues_that_go(talk: Talk) -> None:
+    """Deleted, or deleted and declared again, between a publish and its commit."""
+    client = talk.connect()
+    ch, other = client.channel(), client.channel(2)
+    gone, anew, kept = talk.name("gone"), talk.name("anew"), talk.name("kept")
+    for queue in (gone, anew, kept):
+        other.declare(queue)
+        other.bind(queue, "amq.fanout")
+    ch.say(commands.Tx.Select)
+    for queue in (gone, anew):
+        ch.publish(b"must arrive", key=queue, mandatory=True)
+        ch.publish(b"may arrive", key=queue)
+    ch.publish(b"to all", "amq.fanout", mandatory=True)
+    for queue in (gone, anew):
+        other.delete(queue)
+    other.declare(anew)
+    ch.say(commands.Tx.Commit)
+    other.drain(anew, 3)
+    other.drain(kept, 1)
+
+
+@conversation
 def acks(talk: Talk) -> None:
     client = talk.connect()
     ch, other = client.channel(), client.channel(2, confirms=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.exchanges.exchange import Exchange
+from rabbitlike.broker.exchanges.unknown import unknown_kind
 from rabbitlike.protocol.errors import precondition_failed
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class DelayedMessageExchange(Exchange):
             raise precondition_failed(f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type")
         cls = self.inner_kinds.get(named)
         if cls is None:
-            raise precondition_failed(f"unknown exchange type '{named}'")
+            raise unknown_kind(named)
         self._inner = cls(
             self.name,
             self.vhost,

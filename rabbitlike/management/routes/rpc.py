@@ -11,6 +11,7 @@ from fastapi import Query, Request, Response
 from pydantic import Field, JsonValue
 
 from rabbitlike.broker import verbs
+from rabbitlike.broker.reply_names import make_reply_name
 from rabbitlike.management import lists
 from rabbitlike.management.auth import Caller, Member
 from rabbitlike.management.bodies import Arguments, Body, checked_name, exchange_name
@@ -41,7 +42,7 @@ class Waiting:
     """Whoever waits for the reply to one request, under a name nobody else has."""
 
     def __init__(self, correlation_id: str) -> None:
-        self.name = verbs.REPLIES + token_urlsafe(24)
+        self.name = make_reply_name()
         self._correlation_id = correlation_id
         self.reply: asyncio.Future[tuple[Properties, bytes] | None] = asyncio.get_running_loop().create_future()
 

@@ -11,12 +11,13 @@ from pamqp import commands
 
 from rabbitlike.broker.message import cost_of, with_delivery_count
 from rabbitlike.broker.queues.arguments import check_consumer, consumer_ack_timeout, consumer_priority
+from rabbitlike.broker.reply_names import DIRECT_REPLY
 from rabbitlike.broker.verbs import check_fetch, count_fetch
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import not_allowed, not_implemented, precondition_failed
 from rabbitlike.session.consumer import Consumer
 from rabbitlike.session.handlers.queue import expand_name
-from rabbitlike.session.reply import DIRECT_REPLY, ReplyConsumer
+from rabbitlike.session.reply import ReplyConsumer
 from rabbitlike.session.unacked import Delivery
 
 if TYPE_CHECKING:
