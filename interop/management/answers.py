@@ -1,10 +1,8 @@
 """All that one broker answers: the topology is declared on it, then everything is asked, in order."""
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
 
 import httpx
 
@@ -14,9 +12,6 @@ from interop.management.changes import CHANGES
 from interop.management.doors import Doors
 from interop.management.questions import QUESTIONS, path_of
 from interop.management.refusals import REFUSALS
-
-#: At the end of a properties_key with arguments: of Erlang's term format, nobody else's.
-HASH: Final = re.compile(r'~(?:[A-Za-z0-9_-]{6}|[A-Za-z0-9_-]{22})"')
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,6 @@ def _body(answer: httpx.Response, names: dict[str, str]) -> object:
     text = answer.text
     for name, value in sorted(names.items(), key=lambda item: -len(item[1])):
         text = text.replace(json.dumps(value, ensure_ascii=False)[1:-1], f"{{{name}}}")
-    text = HASH.sub('~{hash}"', text)
     try:
         return json.loads(text)
     except ValueError:
