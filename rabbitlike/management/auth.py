@@ -132,7 +132,7 @@ def login(scope: Scope, context: Context) -> Caller:
         return found
     given = _credentials(scope)
     if given is None:
-        # parity: only here. A browser would ask for a password of its own where a login page wants to say what is wrong.
+        # parity: asked only here. After a wrong password a browser would open a dialog over the page that asked.
         raise _refused(_ASK)
     caller = known["caller"] = login_as(scope, context, *given)
     return caller
