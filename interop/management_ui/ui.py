@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -78,8 +79,10 @@ class Ui:
     # Looking
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
-        waiting = WebDriverWait(self.driver, PATIENCE_S, POLL_S)
-        return waiting.until(lambda _: condition(), f"{what}; the page says:\n{self.text}")
+        try:
+            return WebDriverWait(self.driver, PATIENCE_S, POLL_S).until(lambda _: condition())
+        except TimeoutException:
+            pytest.fail(f"not so: {what}. The page says:\n{self.text}")
 
     @property
     def text(self) -> str:
@@ -87,8 +90,7 @@ class Ui:
 
     def sees(self, *words: str) -> None:
         """Waits until the page shows all of these."""
-        for word in words:
-            self.wait(lambda word=word: word in self.text, f"the page shows {word!r}")  # type: ignore[misc]
+        self.wait(lambda: all(map(self.text.__contains__, words)), f"the page shows {', '.join(words)}")
         self.check()
 
     def misses(self, word: str) -> None:
