@@ -3,7 +3,7 @@
 #   make run  ARGS="--port 5673 --memory"
 #   make test ARGS="-k heartbeat" JOBS=1
 #   make crash N=500
-#   make test-tools   # what the suite needs beside Python: Java, RabbitMQ, clients of other languages
+#   make test-tools   # what the suite needs beside Python: Java, RabbitMQ, Chromium, clients of other languages
 
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
@@ -36,7 +36,7 @@ test-compiled: build .venv/.dev
 # clients, after pika, aio-pika and Celery, nor the examples of the pages, nor floods, whose bounds are the same; and ten kills
 # do where the compiled build had fifty.
 NOT_TWICE := $(addprefix --ignore=,interop/amqp_tools interop/amqpstorm interop/dramatiq interop/faststream interop/languages interop/management \
-	interop/parity interop/plugins interop/py_amqp interop/rabbitpy tests/commands tests/server/test_floods.py tests/spark tests/test_docs.py)
+	interop/management_ui interop/parity interop/plugins interop/py_amqp interop/rabbitpy tests/commands tests/server/test_floods.py tests/spark tests/test_docs.py)
 
 # A copy of the tree without extensions: Python prefers a .so that lies beside a .py, whatever one asks it.
 test-pure: .venv/.dev
@@ -45,7 +45,7 @@ test-pure: .venv/.dev
 		--exclude='./.*_cache' --exclude=./benchmarks/results . | tar xf - -C $(PURE)
 	cd $(PURE) && RABBITLIKE_PURE=1 CRASH_ROUNDS=$(or $(CRASH_ROUNDS),10) PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python $(PYTEST) $(NOT_TWICE) $(ARGS)
 
-# Java, RabbitMQ, clients of other languages, strace; without them their tests are left out. Debian and Ubuntu.
+# Java, RabbitMQ, Chromium, clients of other languages, strace; without them their tests are left out. Debian and Ubuntu.
 test-tools:
 	@.ci/tools
 

@@ -1,4 +1,4 @@
-"""RabbitMQ's own rabbitmqadmin (the one in Python that comes with the management plugin)."""
+"""rabbitmqadmin in Python: RabbitMQ's own, which comes with its management plugin, and the one our broker serves."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pika
 import pytest
 
@@ -21,8 +22,13 @@ Unique = Callable[[str], str]
 Run = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
-def script() -> Path:
+@pytest.fixture(scope="module", params=["ours", "theirs"])
+def script(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "ours":
+        served = httpx.get(f"{request.getfixturevalue('ours').url}/cli/rabbitmqadmin", trust_env=False)
+        file: Path = tmp_path_factory.mktemp("cli") / "rabbitmqadmin"
+        file.write_bytes(served.content)
+        return file
     for place in PLACES:
         for found in Path("/").glob(place[1:]):
             return found

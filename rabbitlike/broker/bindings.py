@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
-from hashlib import md5
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote_plus
 
 from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.exchanges.values import comparable_table
+from rabbitlike.protocol.erlang_hash import hash_table
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
@@ -49,13 +49,14 @@ class Binding:
 
     @property
     def properties_key(self) -> str:
-        """What tells this binding from the others between the same two ends, as the HTTP API spells it in URLs."""
+        """What tells this binding from the others between the same two ends, as the HTTP API spells it in URLs.
+
+        parity: octet by octet, because tools store these URLs.
+        """
         if not self.arguments:
             return properties_key_of(self.routing_key)
-        key = _quote(self.routing_key)
-        octets = repr(self.identity[3]).encode("utf-8", "surrogateescape")
-        digest = urlsafe_b64encode(md5(octets, usedforsecurity=False).digest())
-        return f"{key}~{digest.rstrip(b'=').decode()}"
+        digest = urlsafe_b64encode(hash_table(self.arguments).to_bytes(4, "big"))
+        return f"{_quote(self.routing_key)}~{digest.rstrip(b'=').decode()}"
 
 
 def properties_key_of(routing_key: str) -> str:

@@ -7,6 +7,7 @@ ways. One fast digest is meant: clients that reconnect in storms must not be abl
 import base64
 import binascii
 import hmac
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,8 @@ from typing import Final, cast
 
 from rabbitlike.broker.limits import NO_LIMITS, OF_USER, Limits, faults
 from rabbitlike.broker.terms import Json
+
+log = logging.getLogger(__name__)
 
 SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
@@ -110,7 +113,10 @@ class Users:
         tags: Iterable[str] = (),
         limits: Limits = NO_LIMITS,
     ) -> User:
-        """The same from a hash, as definitions carry it. Raises ValueError for one that nothing could match."""
+        """The same from a hash, as definitions carry it. Raises ValueError for one that is none.
+
+        parity: a hash of the wrong length is taken, and no password matches it.
+        """
         if algorithm not in _DIGESTS:
             raise ValueError(f"unsupported password hashing algorithm {algorithm!r}")
         if password_hash:
@@ -119,7 +125,12 @@ class Users:
             except (binascii.Error, ValueError):
                 raise ValueError("not_base64") from None
             if len(octets) != _SALT_OCTETS + _DIGESTS[algorithm]().digest_size:
-                raise ValueError(f"password hash has {len(octets)} octets, which is not {algorithm}")
+                log.warning(
+                    "no password matches the hash of user '%s': it has %d octets, which is not %s",
+                    name,
+                    len(octets),
+                    algorithm,
+                )
         user = User(name, password_hash, algorithm, tuple(tags), dict(limits))
         self._users[name] = user
         return user

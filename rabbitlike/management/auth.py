@@ -120,8 +120,8 @@ def _in_query(scope: Scope) -> str | None:
     return None if given is None else given.replace(" ", "+")  # a + that was not escaped
 
 
-def _refused(reason: str) -> ApiError:
-    return ApiError(401, "not_authorized", reason, _ASK)  # parity: with a z here, with an s elsewhere
+def _refused(headers: dict[str, str] | None = None) -> ApiError:
+    return ApiError(401, "not_authorized", "Login failed", headers)  # parity: with a z here, with an s elsewhere
 
 
 def login(scope: Scope, context: Context) -> Caller:
@@ -132,7 +132,8 @@ def login(scope: Scope, context: Context) -> Caller:
         return found
     given = _credentials(scope)
     if given is None:
-        raise _refused("Login failed")
+        # parity: asked only here. After a wrong password a browser would open a dialog over the page that asked.
+        raise _refused(_ASK)
     caller = known["caller"] = login_as(scope, context, *given)
     return caller
 
@@ -161,7 +162,7 @@ def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller
         if failures.may_log(host, name):
             where = host or "an unknown address"
             log.warning("HTTP access denied: user %r from %s: login failed", name[:MAX_SAID], where)
-        raise _refused("Login failed")
+        raise _refused()
     if user.name in context.settings.loopback_users and not is_loopback(host):
         failures.add(host, name)
         context.broker.attempts.count(HTTP, host, name, succeeded=False)

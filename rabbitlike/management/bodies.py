@@ -74,10 +74,10 @@ def _table_of(values: dict[str, JsonValue]) -> Table:
 
 def _value_of(value: JsonValue) -> Value:
     if isinstance(value, dict):
-        return _table_of(value)
+        return _table_of(dict(sorted(value.items())))  # parity: Erlang's maps are in the order of their keys
     if isinstance(value, list):
         kinds = ["l" if isinstance(each, int) and not isinstance(each, bool) else "" for each in value]
-        return Array(map(_value_of, value), kinds if all(kinds) else ())
+        return Array(map(_value_of, value), kinds)
     return value
 
 

@@ -41,6 +41,7 @@ DOCUMENTS: Final = ("/api/definitions", "/api/all-configuration")
 
 _EVERY_ANSWER: Final = {
     "cache-control": "no-cache",
+    "content-security-policy": "script-src 'self' 'unsafe-eval' 'unsafe-inline'; object-src 'self'",  # parity
     "vary": "accept, accept-encoding, origin",
     "x-content-type-options": "nosniff",
 }

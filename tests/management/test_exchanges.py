@@ -170,3 +170,27 @@ async def test_keys_that_are_not_utf8(api: Api, ch: Channel) -> None:
         assert (await api.get(f"{path}/{key}")).json() == binding
     assert (await api.delete(f"{path}/a%FF")).status_code == 204
     assert (await api.get(path)).json() == []
+
+
+async def test_a_null_key_is_the_empty_one(api: Api, ch: Channel) -> None:
+    """parity: RabbitMQ takes null; there it is a key of its own, which no message has."""
+    ch.declare("q")
+    path = "/api/bindings/%2F/e/amq.direct/q/q"
+    answer = await api.post(path, json={"routing_key": None, "arguments": {}})
+    assert (answer.status_code, answer.headers["location"]) == (201, "q/~")
+    (binding,) = (await api.get(path)).json()
+    assert (binding["routing_key"], binding["properties_key"]) == ("", "~")
+    for wrong in ([], {}, 1.5):
+        assert (await api.post(path, json={"routing_key": wrong})).status_code == 400
+
+
+async def test_keys_of_bindings_with_arguments(api: Api, ch: Channel) -> None:
+    """parity: RabbitMQ's, octet by octet, because tools store URLs with them."""
+    ch.declare("q")
+    path = "/api/bindings/%2F/e/amq.headers/q/q"
+    arguments = {"x-match": "all", "list": [1, "two", {"z": 1, "a": 2}], "n": 7}
+    answer = await api.post(path, json={"routing_key": "", "arguments": arguments})
+    assert answer.headers["location"] == "q/~h3d8Ag"
+    assert (await api.get(f"{path}/~h3d8Ag")).json()["arguments"] == arguments
+    assert (await api.delete(f"{path}/~h3d8Ag")).status_code == 204
+    assert (await api.get(path)).json() == []

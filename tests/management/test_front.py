@@ -134,6 +134,9 @@ async def test_what_every_answer_carries(api: Api) -> None:
     ):
         assert answer.headers["cache-control"] == "no-cache"
         assert answer.headers["x-content-type-options"] == "nosniff"
+        # parity
+        policy = "script-src 'self' 'unsafe-eval' 'unsafe-inline'; object-src 'self'"
+        assert answer.headers["content-security-policy"] == policy
         assert answer.headers["content-type"] == "application/json"
         assert "access-control-allow-origin" not in answer.headers
 

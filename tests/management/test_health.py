@@ -138,9 +138,16 @@ async def test_certificates(tmp_path: Path) -> None:
 
 
 async def test_aliveness(api: Api) -> None:
-    assert (await api.get("/api/aliveness-test/%2F")).json() == FINE
+    for _ in range(2):
+        assert (await api.get("/api/aliveness-test/%2F")).json() == FINE
+    [queue] = (await api.get("/api/queues/%2F")).json()
+    assert (queue["name"], queue["durable"], queue["auto_delete"]) == ("aliveness-test", False, False)
+    assert (queue["messages"], queue["message_stats"]["get_no_ack"]) == (0, 2)
     assert (await api.get("/api/aliveness-test/none")).status_code == 404
     assert (await api.user("bob", vhost=None).get("/api/aliveness-test/%2F")).status_code == 401
+    for lacking in ("configure", "write", "read"):
+        reader = api.user(lacking, **{lacking: "^$" if lacking != "write" else "x"})
+        assert (await reader.get("/api/aliveness-test/%2F")).status_code == 401, lacking
     assert (await api.get(f"/api/healthchecks/node/{api.context.node}")).json() == FINE
     assert (await api.get("/api/healthchecks/node/none@nowhere")).status_code == 404
     assert (await api.get("/api/health/checks/none")).status_code == 404

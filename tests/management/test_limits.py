@@ -67,12 +67,28 @@ async def test_limits_of_a_user(api: Api) -> None:
     assert (await api.get("/api/user-limits")).json() == shown
     assert (await api.get("/api/user-limits/bob")).json() == shown
     assert (await bob.get("/api/user-limits/bob")).json() == shown
-    answer = await bob.get("/api/user-limits/guest")
-    assert answer.json() == {"error": "not_authorised", "reason": "User not authorised to access object"}
+    ann = api.user("ann")
+    assert (await ann.get("/api/user-limits")).json() == shown
+    assert (await ann.get("/api/user-limits/bob")).json() == shown
+    assert (await ann.delete("/api/user-limits/bob/max-channels")).status_code == 401
+    assert (await api.user("untagged", []).get("/api/user-limits")).status_code == 401
     assert (await api.get("/api/user-limits/guest")).json() == []
     for _ in range(2):
         assert (await api.delete("/api/user-limits/bob/max-channels")).status_code == 204
     assert (await api.get("/api/user-limits")).json() == []
+
+
+async def test_all_limits_of_a_user_are_cleared_at_once(api: Api) -> None:
+    for limit in ("max-channels", "max-connections"):
+        await api.put(f"/api/user-limits/guest/{limit}", json={"value": 5})
+        await api.put("/api/vhost-limits/%2F/max-queues", json={"value": 5})
+    for _ in range(2):
+        assert (await api.delete("/api/user-limits/guest/all")).status_code == 204
+        assert (await api.get("/api/user-limits/guest")).json() == []
+    assert (await api.delete("/api/user-limits/nobody/all")).status_code == 404
+    # parity: of a vhost this is the name of a limit that is not set.
+    assert (await api.delete("/api/vhost-limits/%2F/all")).status_code == 204
+    assert (await api.get("/api/vhost-limits/%2F")).json() == [{"vhost": "/", "value": {"max-queues": 5}}]
 
 
 async def test_who_sees_limits_of_vhosts(api: Api) -> None:

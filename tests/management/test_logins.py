@@ -28,7 +28,9 @@ async def test_nobody_gets_in_without_a_password(api: Api) -> None:
     for client in (api.stranger(), api.login("guest", "wrong"), api.login("nobody", "guest"), api.login("guest", "")):
         answer = await client.get(PATH)
         assert (answer.status_code, answer.json()) == (401, FAILED)
-        assert answer.headers["www-authenticate"].startswith("Basic realm=")
+        # parity: as in 3.13, a browser asks for a password only where none was sent; a page says that one is wrong.
+        asked = answer.headers.get("www-authenticate", "").startswith("Basic realm=")
+        assert asked == ("authorization" not in answer.request.headers)
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,18 @@ async def test_cluster_name(api: Api) -> None:
     assert (await api.user("bob").put("/api/cluster-name", json={"name": "x"})).status_code == 401
 
 
+@pytest.mark.parametrize(("given", "name"), [(["bee", ["-", [104]], 105, "ve"], "bee-hive"), ([], "")])
+async def test_cluster_name_as_a_list(api: Api, given: object, name: str) -> None:
+    """parity: RabbitMQ takes Erlang's io lists."""
+    assert (await api.put("/api/cluster-name", json={"name": given})).status_code == 204
+    assert (await api.get("/api/cluster-name")).json() == {"name": name}
+
+
+@pytest.mark.parametrize("given", [[256], [-1], [None], [1.5], [{}], 7, None, {}])
+async def test_what_is_no_cluster_name(api: Api, given: object) -> None:
+    assert (await api.put("/api/cluster-name", json={"name": given})).status_code == 400
+
+
 @pytest.mark.parametrize("path", ["federation-links", "shovels", "shovels/%2F", "traces", "stream/connections"])
 async def test_plugins_that_are_not_there_have_nothing(api: Api, path: str) -> None:
     answer = await api.get(f"/api/{path}")

@@ -38,7 +38,6 @@ ADMINISTRATORS_ALONE = [
     ("POST", "/api/vhosts/%2F/start/node"),
     ("PUT", "/api/vhost-limits/%2F/max-queues"),
     ("DELETE", "/api/vhost-limits/%2F/max-queues"),
-    ("GET", "/api/user-limits"),
     ("PUT", "/api/user-limits/guest/max-channels"),
     ("DELETE", "/api/user-limits/guest/max-channels"),
     ("GET", "/api/auth/hash_password/secret"),

@@ -32,9 +32,15 @@ BINDING_ORDER: Final = ("vhost", "source", "type", "destination", "routing_key",
 Kind = Annotated[Literal["e", "q"], Path(description="e: an exchange, q: a queue")]
 
 
+def _key(value: object) -> object:
+    """parity: a number is taken for its text, and null is taken: here it is the empty key."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else value
+
+
 class NewBinding(Body):
-    #: parity: a number is taken for its text.
-    routing_key: Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)] = ""
+    routing_key: Annotated[str, BeforeValidator(_key)] = ""
     arguments: Arguments = Field(default_factory=dict)
 
 
@@ -145,13 +151,14 @@ async def unbind(
     resource: Literal["queue", "exchange"] = "queue" if kind == "q" else "exchange"
     permit, permit_topic = caller.permit_in(home), caller.permit_topic_in(home)
     name = exchange_name(source)
-    found = [each for each in home.bindings_to(end) if each.source == name and each.properties_key == properties]
-    key = found[0].routing_key if found else destination
+    same = (each for each in home.bindings_to(end) if each.source == name and each.properties_key == properties)
+    found = next(same, None)
+    key = destination if found is None else found.routing_key
     access.bind(permit, permit_topic, home, name, resource, end.name, key)
     is_durable = end.durable and home.exchange(name).durable
     with turn(here.broker):
-        for binding in found:
-            home.unbind(name, end, binding.routing_key, binding.arguments)
+        if found is not None:
+            home.unbind(name, end, key, found.arguments)
     if is_durable:
         await stored(here.broker)
     return Response(status_code=204)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from rabbitlike.broker import access, verbs
 from rabbitlike.broker.alarms import DISK, MEMORY
 from rabbitlike.management.auth import Member
 from rabbitlike.management.certificates import expiring
 from rabbitlike.management.context import Context, Here
-from rabbitlike.management.errors import bad_request, not_found
+from rabbitlike.management.errors import bad_request, closing, not_found
 from rabbitlike.management.listeners import canonical, listeners_of
+from rabbitlike.management.messages import to_properties
 from rabbitlike.management.replies import Reply
 from rabbitlike.management.routing import Router
+from rabbitlike.management.turns import check_unblocked, turn
+from rabbitlike.protocol.tables import Table
 
 router = Router()
 
@@ -19,6 +23,8 @@ _RESOURCES: Final = {MEMORY: "memory", DISK: "disk space"}
 _DAY_S: Final = 86_400
 _UNITS_S: Final = {"days": _DAY_S, "weeks": 7 * _DAY_S, "months": 28 * _DAY_S, "years": 365 * _DAY_S}
 _LONGEST: Final = 18  # digits
+#: What the aliveness test declares. parity
+TESTED_QUEUE: Final = "aliveness-test"
 
 
 def ok(**more: object) -> Reply:
@@ -150,6 +156,14 @@ async def node_check(here: Here, caller: Member) -> Reply:
 
 @router.get("/aliveness-test/{vhost:name}")
 async def aliveness_test(vhost: str, caller: Member) -> Reply:
-    """parity: since 4.1 nothing is published any more; the vhost must be there and open to the caller."""
-    caller.vhost(vhost)
-    return ok()
+    """Declare a queue, publish a message to it and get it. parity: the queue is left for the next time."""
+    home = caller.vhost(vhost)
+    broker = caller.context.broker
+    check_unblocked(broker)
+    with closing():
+        access.declare_queue(caller.permit_in(home), home, TESTED_QUEUE, Table())
+        with turn(broker):
+            queue = home.declare_queue(TESTED_QUEUE)
+            verbs.publish(home, "", TESTED_QUEUE, to_properties({}), b"test_message", caller.user)
+            got = verbs.fetch(queue, 1, caller.user, no_ack=True)
+    return ok() if got else failed("aliveness-test queue is empty")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastapi import Request, Response
 from pydantic import BaseModel, JsonValue
 
 from rabbitlike.management import lists
-from rabbitlike.management.auth import MONITORING, Administrator, Caller, Member
+from rabbitlike.management.auth import Administrator, Caller, Member
 from rabbitlike.management.errors import bad_request, not_authorised, not_found
 from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
 
 router = Router("limits")
+
+#: What stands for all limits of a user. parity: not for those of a vhost.
+ALL: Final = "all"
 
 
 class LimitBody(BaseModel):
@@ -93,15 +96,13 @@ def _of_users(users: list[User]) -> list[dict[str, object]]:
 
 
 @router.get("/user-limits", response_model=None)
-async def read_those_of_users(request: Request, caller: Administrator) -> Response:
+async def read_those_of_users(request: Request, caller: Member) -> Response:
+    """parity: up to 4.1 every management user sees the limits of all users."""
     return await lists.answer(request, _of_users(list(caller.context.broker.users)), order=("user",), is_paged=False)
 
 
 @router.get("/user-limits/{user:name}", response_model=None)
 async def read_those_of_user(request: Request, caller: Member, user: str) -> Response:
-    """Anybody may know its own."""
-    if user != caller.user.name and not caller.has(MONITORING):
-        raise not_authorised("User not authorised to access object")
     found = caller.context.broker.users.get(user)
     if found is None:
         raise not_found()
@@ -119,10 +120,11 @@ async def put_of_user(caller: Administrator, user: str, limit: str, body: LimitB
 
 @router.delete("/user-limits/{user:name}/{limit:name}", status_code=204, response_model=None)
 async def delete_of_user(caller: Administrator, user: str, limit: str) -> Response:
+    """One limit, or `all` of them."""
     found = caller.context.broker.users.get(user)
     if found is None:
         raise not_found("user_not_found")
-    return await _set_of_user(caller, user, _without(found.limits, limit))
+    return await _set_of_user(caller, user, {} if limit == ALL else _without(found.limits, limit))
 
 
 async def _set_of_user(caller: Caller, user: str, limits: Json) -> Response:

@@ -32,7 +32,11 @@ async def read_ways() -> Response:
 
 @router.post(LOGIN_PATH, response_model=None)
 async def log_in(request: Request, here: Here) -> Response:
-    """The form of a web page, with `username` and `password`; its cookie is for that page's scripts. parity"""
+    """The form of a web page, with `username` and `password`; its cookie is for that page's scripts.
+
+    parity: the cookie is what follows `Basic` in the Authorization header, as it is: scripts cut it at the first `=`.
+    The broker itself reads no cookie.
+    """
     try:
         form = parse_qs((await request.body()).decode(), max_num_fields=10)
         name, password = form["username"][0], form["password"][0]
@@ -42,7 +46,8 @@ async def log_in(request: Request, here: Here) -> Response:
         raise not_authorised("Not management user")
     answer = Reply("ok")
     value = b64encode(f"{name}:{password}".encode()).decode("ascii")
-    answer.set_cookie("auth", value, samesite="strict", secure=request.url.scheme == "https")
+    # Not set_cookie: it puts the = of base64 in quotes.
+    answer.headers["set-cookie"] = f"auth={value}; secure" if request.url.scheme == "https" else f"auth={value}"
     return answer
 
 

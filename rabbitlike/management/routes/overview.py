@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
 from rabbitlike import __version__
 from rabbitlike.management import lists
@@ -36,6 +36,7 @@ RETAINED: Final = {
     "basic": [600],
     "detailed": [600],
 }
+MAX_OCTET: Final = 255
 
 
 @router.get("/overview")
@@ -118,8 +119,27 @@ async def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_mo
     }
 
 
+def _joined(value: object) -> object:
+    """parity: Erlang's io lists are taken for the text they hold: lists of texts, of octets, and of such lists."""
+    if not isinstance(value, list):
+        return value
+    octets = bytearray()
+    rest = [value]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, list):
+            rest += reversed(each)
+        elif isinstance(each, str):
+            octets += each.encode()
+        elif isinstance(each, int) and 0 <= each <= MAX_OCTET:
+            octets.append(each)
+        else:
+            raise ValueError("a text, or a list of texts and octets")
+    return octets.decode(errors="replace")
+
+
 class ClusterName(BaseModel):
-    name: str
+    name: Annotated[str, BeforeValidator(_joined)]
 
 
 @router.get("/cluster-name")

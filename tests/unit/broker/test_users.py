@@ -73,14 +73,28 @@ def test_without_a_password_nobody_gets_in() -> None:
 @pytest.mark.parametrize(
     ("password_hash", "algorithm"),
     [
-        ("not base64!", SHA256),
-        ("c2hvcnQ=", SHA256),
+        ("c2E=", SHA256),
+        ("c2FsdA==", SHA256),
         (hash_password("x", salt=b"salt"), SHA512),
         (hash_password("x", salt=b"salt"), MD5),
-        (hash_password("x", salt=b"salt"), "rot13"),
+        ("IECV6PZI/Invh0DL187KFpkO5Jc=", SHA256),
     ],
 )
-def test_hashes_nothing_could_match(password_hash: str, algorithm: str) -> None:
+def test_hashes_nothing_could_match(password_hash: str, algorithm: str, caplog: pytest.LogCaptureFixture) -> None:
+    """parity: they are taken and kept, and nobody gets in."""
+    users = Users()
+    users.add_hashed("u", password_hash, algorithm=algorithm, tags=["monitoring"])
+    assert users.get("u") == User("u", password_hash, algorithm, ("monitoring",))
+    for password in ("x", "", "salt", "sa"):
+        assert users.authenticate("u", password) is None
+    assert "no password matches the hash of user 'u'" in caplog.text
+    assert password_hash not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("password_hash", "algorithm"), [("not base64!", SHA256), (hash_password("x", salt=b"salt"), "rot13")]
+)
+def test_what_is_no_hash(password_hash: str, algorithm: str) -> None:
     users = Users()
     with pytest.raises(ValueError):
         users.add_hashed("u", password_hash, algorithm=algorithm)

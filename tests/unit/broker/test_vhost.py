@@ -272,7 +272,7 @@ def test_properties_key(vhost: Vhost) -> None:
     vhost.bind("amq.topic", queue, "k", args(a=1, b=2))
     first, second, third, fourth = (binding.properties_key for binding in vhost.bindings_to(queue))
     assert (first, second, third) == ("~", "a.b", "a+b%7Ec%2Fd")
-    assert re.fullmatch(r"k~[A-Za-z0-9_-]{22}", fourth)
+    assert re.fullmatch(r"k~[A-Za-z0-9_-]{6}", fourth)
     vhost.bind("amq.fanout", queue, "k", args(b=2, a=1))
     assert list(vhost.bindings_to(queue))[-1].properties_key == fourth
 
