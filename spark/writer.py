@@ -89,8 +89,12 @@ class Sink:
         return Published(task.partition, rows)
 
     def _connect(self, task: Task) -> Connection:
-        name = f"rabbitlike.spark {task.query or self.job_id} partition {task.partition} attempt {task.attempt}"
-        connection = Connection(self.options.address, timeout_s=self.options.timeout_s, name=name)
+        options = self.options
+        who = options.query_name or task.query or self.job_id
+        name = f"rabbitlike.spark {who} writes partition {task.partition} attempt {task.attempt}"
+        # A broker that has been there is waited for. A query's first epoch is also its first look at the broker.
+        redial_s = 0 if self.is_stream and task.epoch == 0 else None
+        connection = Connection(options.address, timeout_s=options.timeout_s, name=name, redial_s=redial_s)
         try:
             prepare(connection, self.options)
         except BaseException:

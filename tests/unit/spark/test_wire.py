@@ -19,10 +19,11 @@ from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark import options
 from rabbitlike.spark.address import Address, Tls, parse
+from rabbitlike.spark.dial import Lost
 from rabbitlike.spark.identity import Task
 from rabbitlike.spark.publisher import Publisher, Refused, route
 from rabbitlike.spark.schema import plan_write
-from rabbitlike.spark.wire import Connection, Lost
+from rabbitlike.spark.wire import Connection
 from rabbitlike.spark.writer import Sink
 from tests.support.broker_process import ROOT, BrokerProcess, environment, running
 from tests.support.frames import encode_method, loose
@@ -156,6 +157,14 @@ def test_a_broker_that_goes_away_is_told(tmp_path: Path) -> None:
         broker.process.kill()
         broker.process.wait()
         with pytest.raises(Lost, match="lost"):
+            connection.declare_queue("q")
+
+
+def test_a_broker_that_shuts_down_is_lost() -> None:
+    """It says so with connection.close, which is no fault of ours: who can go on later does."""
+    with running() as broker, Connection(Address(port=broker.port)) as connection:
+        broker.stop()
+        with pytest.raises(Lost, match="the broker closed it: CONNECTION_FORCED"):
             connection.declare_queue("q")
 
 
