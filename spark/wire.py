@@ -31,6 +31,7 @@ from rabbitlike.protocol.constants import (
     HEADER_FRAME,
     HEARTBEAT_FRAME,
     METHOD_FRAME,
+    TX_REFUSE_UNROUTABLE,
 )
 from rabbitlike.protocol.errors import NAMES, AmqpError
 from rabbitlike.protocol.frames import FrameReader
@@ -46,7 +47,9 @@ CLOSE_TIMEOUT_S: Final = 5.0
 CONNECTION_FORCED: Final = 320
 
 _PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-_CAPABILITIES: Final = ("authentication_failure_close", "basic.nack", "connection.blocked", "consumer_cancel_notify")
+_CAPABILITIES: Final = (
+    "authentication_failure_close", "basic.nack", "connection.blocked", "consumer_cancel_notify", TX_REFUSE_UNROUTABLE,
+)  # fmt: skip
 _HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 _ACK: Final = struct.Struct(">BHIIQBB")
 _GET_PIPE: Final = 500  # basic.get asked for in one write

@@ -111,6 +111,17 @@ def test_a_full_queue_is_an_error(client: Connection, queue: str) -> None:
         publish(client, to(full), b"1", b"2", b"3")
 
 
+@pytest.mark.parametrize("window", [1, 2000])
+def test_a_row_that_is_too_large_is_told_of(window: int) -> None:
+    with running("--max-message-size", "1MiB") as broker, Connection(Address(port=broker.port)) as connection:
+        connection.declare_queue("q")
+        why = (
+            "a row is too large, its message size 3000000 is larger than configured max size 1048576 .max_message_size"
+        )
+        with pytest.raises(Refused, match=why):
+            publish(connection, to("q"), b"small", b"x" * 3_000_000, window=window)
+
+
 def test_a_missing_exchange_is_an_error(client: Connection) -> None:
     with pytest.raises(AmqpError, match="404 NOT_FOUND - no exchange 'nix' in vhost '/'"):
         publish(client, route("nix", "", mandatory=True), b"1")
