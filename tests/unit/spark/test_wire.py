@@ -115,10 +115,7 @@ def test_a_full_queue_is_an_error(client: Connection, queue: str) -> None:
 def test_a_row_that_is_too_large_is_told_of(window: int) -> None:
     with running("--max-message-size", "1MiB") as broker, Connection(Address(port=broker.port)) as connection:
         connection.declare_queue("q")
-        why = (
-            "a row is too large, its message size 3000000 is larger than configured max size 1048576 .max_message_size"
-        )
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(Refused, match=r"a row is too large, its message size 3000000 .* \(max_message_size of the"):
             publish(connection, to("q"), b"small", b"x" * 3_000_000, window=window)
 
 
