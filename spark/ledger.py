@@ -40,11 +40,11 @@ class Note(NamedTuple):
     rows: int
 
 
-def write_once(options: Options, writing: Writing, query: str, parts: Sequence[Messages]) -> bool:
-    """All messages and the note, or nothing. False when this was written before."""
-    # A query's first epoch is also its first look at the broker: one that is not there is not waited for.
-    is_first = query != "" and writing.version == 0
-    with _Alone(options, writing.app, redial_s=0 if is_first else None) as (connection, held):
+def write_once(
+    options: Options, writing: Writing, query: str, parts: Sequence[Messages], redial_s: float | None = None
+) -> bool:
+    """All messages and the note, or nothing. False when this was written before. `redial_s` is as for `Connection`."""
+    with _Alone(options, writing.app, redial_s) as (connection, held):
         last = _read(held)
         if last is not None:
             if last.query != query:
@@ -63,9 +63,11 @@ def write_once(options: Options, writing: Writing, query: str, parts: Sequence[M
     return True
 
 
-def write_whole(options: Options, parts: Sequence[Messages]) -> None:
+def write_whole(options: Options, parts: Sequence[Messages], redial_s: float | None = None) -> None:
     """All messages or none, and no note: who writes again writes twice."""
-    with Connection(options.address, timeout_s=options.timeout_s, heartbeat_s=HEARTBEAT_S) as connection:
+    with Connection(
+        options.address, timeout_s=options.timeout_s, heartbeat_s=HEARTBEAT_S, redial_s=redial_s
+    ) as connection:
         _publish(connection, options, parts)
         _commit(connection)
 

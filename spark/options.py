@@ -23,7 +23,6 @@ _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 #: Spark hands its own options of a query to the sink as well.
 _QUERY_NAME: Final = "queryname"
 _OF_SPARK: Final = (
-    _QUERY_NAME,
     "checkpointlocation",
     "usetempcheckpointlocation",
     "asyncprogresstrackingenabled",

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from rabbitlike.spark import options as amqp_options
+from rabbitlike.spark.dial import Lost
 from rabbitlike.spark.options import OptionError, Options
 from rabbitlike.spark.reader import AmqpBatchReader, QueueReader, RefusedReader, stream_reader
 from rabbitlike.spark.schema import check_read, plan_write, read_ddl
@@ -48,10 +49,14 @@ class AmqpDataSource(DataSource):
         writer = AmqpBatchWriter(self.amqp, plan_write(schema, self.amqp))
         if overwrite:
             _check_purge(self.amqp)
-        # Here, on the driver: a broker that is not there is told of once, before any task asks for it again and again.
-        with Connection(self.amqp.address, timeout_s=self.amqp.timeout_s, redial_s=0) as connection:
+        try:
+            with Connection(self.amqp.address, timeout_s=self.amqp.timeout_s, redial_s=0) as connection:
+                if overwrite:
+                    connection.purge(self.amqp.routing_key or "")
+        except Lost:
             if overwrite:
-                connection.purge(self.amqp.routing_key or "")
+                raise
+            writer.sink.is_away = True
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> AmqpStreamWriter:  # noqa: N802 Spark's name
