@@ -1,4 +1,4 @@
-"""Readers whose broker restarts or is not there, or whose spool is another query's; and what they say of their lag."""
+"""Readers and writers whose broker restarts or is not there; another query's spool; and the lag that readers report."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -13,11 +13,14 @@ from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.spark import dial, reader
 from rabbitlike.spark.address import Address
 from rabbitlike.spark.dial import Lost
-from rabbitlike.spark.options import OptionError, Options
+from rabbitlike.spark.identity import Task
+from rabbitlike.spark.options import OptionError, Options, parse
 from rabbitlike.spark.reader import AmqpBatchReader, QueueReader, RefusedReader
+from rabbitlike.spark.schema import plan_write
 from rabbitlike.spark.source import AmqpDataSource
 from rabbitlike.spark.spool import SpoolError
 from rabbitlike.spark.wire import Connection
+from rabbitlike.spark.writer import Sink
 from tests.support.broker_process import running
 from tests.unit.spark.reading import ALL, NUMBERS, depth, die, epochs, fill, rows
 from tests.unit.spark.test_columns import struct
@@ -212,3 +215,38 @@ def test_spark_gets_a_reader_that_says_what_is_wrong(given: dict[str, str], why:
         with pytest.raises(OptionError, match=why):
             ask()
     made.stop()
+
+
+# What writes
+
+
+@pytest.mark.parametrize(
+    ("is_stream", "is_away", "epoch", "waits"),
+    [
+        (True, False, 0, False),
+        (True, False, 1, True),
+        (False, False, None, True),
+        (False, True, None, False),
+        (False, True, 0, False),
+        (False, True, 1, True),
+    ],
+    ids=["first epoch", "later epoch", "batch", "batch without", "first foreachBatch", "later foreachBatch"],
+)
+def test_tasks_wait_for_a_broker_that_was_there(
+    is_stream: bool, is_away: bool, epoch: int | None, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver looks for it when a batch begins; tasks know whether a query had an epoch before."""
+    waited: list[float] = []
+    monkeypatch.setattr(dial.time, "sleep", waited.append)
+    parsed = parse({"uri": "amqp://127.0.0.1:1", "confirmTimeoutMs": "500"})
+    sink = Sink(parsed, plan_write(struct("body binary"), parsed), is_stream=is_stream)
+    sink.is_away = is_away
+    with pytest.raises(Lost, match="no broker"):
+        sink._connect(Task(partition=0, attempt=0, query=None if epoch is None else "query", epoch=epoch))
+    assert bool(waited) == waits
+
+
+def test_the_driver_looks_for_the_broker_of_a_batch(address: Address) -> None:
+    for port, is_away in ((address.port, False), (1, True)):
+        writer = AmqpDataSource({"port": str(port)}).writer(struct("body binary"), overwrite=False)
+        assert writer.sink.is_away == is_away
