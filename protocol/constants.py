@@ -40,3 +40,6 @@ TYPE = 0x0020
 USER_ID = 0x0010
 APP_ID = 0x0008
 CLUSTER_ID = 0x0004
+
+#: A capability of clients, and no other broker's: tx.commit is refused when a mandatory publish in it is unroutable.
+TX_REFUSE_UNROUTABLE = "tx_refuse_unroutable"

@@ -59,8 +59,9 @@ class Address:
 def parse(uri: str) -> Address:
     """ValueError says what is wrong with a URI, without its password."""
     parts = urlsplit(uri)
-    if parts.scheme not in ("amqp", "amqps"):
-        raise ValueError(f"a broker's URI begins with amqp:// or amqps://, not {parts.scheme or 'nothing'}://")
+    if parts.scheme not in ("amqp", "amqps") or "://" not in uri:
+        shown = uri.rpartition("@")[2]  # what stands before it may be a password
+        raise ValueError(f"'{shown}' is no broker's URI: it begins with amqp:// or amqps://, as {DEFAULT_URI} does")
     try:
         port = parts.port
     except ValueError:

@@ -1,4 +1,7 @@
-"""Messages to rows: deliveries become an Arrow batch with the columns of `schema.READ_COLUMNS`."""
+"""Messages to rows: deliveries become an Arrow batch with the columns of `schema.read_columns`.
+
+`include_headers` is the value of that option: headers are a map, an array of structs as Kafka has them, or left out.
+"""
 
 import base64
 import datetime
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table, Value
-from rabbitlike.spark.schema import HEADER_COLUMNS, READ_COLUMNS
+from rabbitlike.spark.schema import HEADER_ARRAY, read_columns
 from rabbitlike.spark.wire import Delivery
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ _MICROSECONDS_MAX: Final = 253_402_300_800_000_000
 Row = dict[str, object]
 
 
-def arrow_schema(*, include_headers: bool) -> "pa.Schema":
+def arrow_schema(include_headers: str) -> "pa.Schema":
     """The types of the columns, as Spark expects them of Arrow."""
     import pyarrow as pa
 
@@ -39,19 +42,18 @@ def arrow_schema(*, include_headers: bool) -> "pa.Schema":
         "boolean": pa.bool_(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "map<string,string>": pa.map_(pa.string(), pa.string()),
+        HEADER_ARRAY: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
     }
-    return pa.schema(
-        [(name, kinds[kind]) for name, kind in READ_COLUMNS.items() if include_headers or name not in HEADER_COLUMNS]
-    )
+    return pa.schema([(name, kinds[kind]) for name, kind in read_columns(include_headers).items()])
 
 
 def to_batch(
-    deliveries: Sequence[Delivery], queue: str, *, include_headers: bool, first_offset: int | None = None
+    deliveries: Sequence[Delivery], queue: str, *, include_headers: str, first_offset: int | None = None
 ) -> "pa.RecordBatch":
     """`first_offset` is the place of the first one where they are numbered."""
     import pyarrow as pa
 
-    schema = arrow_schema(include_headers=include_headers)
+    schema = arrow_schema(include_headers)
     count = len(deliveries)
     described = _describe(deliveries, include_headers=include_headers)
     columns: dict[str, Sequence[object]] = {
@@ -68,7 +70,7 @@ def to_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _describe(deliveries: Sequence[Delivery], *, include_headers: bool) -> list[Row]:
+def _describe(deliveries: Sequence[Delivery], *, include_headers: str) -> list[Row]:
     """What the properties say. Messages with the same ones in a row are read once."""
     rows: list[Row] = []
     last = b""
@@ -81,14 +83,15 @@ def _describe(deliveries: Sequence[Delivery], *, include_headers: bool) -> list[
     return rows
 
 
-def _read(properties: Properties, *, include_headers: bool) -> Row:
+def _read(properties: Properties, *, include_headers: str) -> Row:
     row: Row = {name: _text(getattr(properties, name)) for name in _PROPERTIES}
     row["timestamp"] = _microseconds(properties.timestamp)
     row["priority"] = properties.priority if properties.priority >= 0 else None
     row["delivery_mode"] = properties.delivery_mode
-    if include_headers:
+    if include_headers != "false":
         headers = properties.headers
-        row["headers"] = None if headers is None else [(_text(key), _shown(value)) for key, value in headers.items()]
+        encode = _shown if include_headers == "map" else _octets
+        row["headers"] = None if headers is None else [(_text(key), encode(value)) for key, value in headers.items()]
         row["headers_json"] = None if headers is None else _json(headers)
     return row
 
@@ -116,6 +119,14 @@ def _shown(value: Value) -> str | None:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return _json(value)
+
+
+def _octets(value: Value) -> bytes | None:
+    """A header as octets: those of binary ones as they are, of all others those of their text."""
+    if isinstance(value, bytes):
+        return value
+    shown = _shown(value)
+    return None if shown is None else shown.encode()
 
 
 def _json(value: Value) -> str:

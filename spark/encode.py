@@ -134,8 +134,7 @@ class Encoder:
             fields[TIMESTAMP] = _timestamps(batch.column(places["timestamp"]))
         headers = None
         if "headers" in places:
-            rows = batch.column(places["headers"]).to_pylist()
-            headers = [None if row is None else _table(row) for row in rows]
+            headers = _headers(batch.column(places["headers"]))
         return Draft(batch.num_rows, self._route_column(batch), fields, headers, self._bodies(batch))
 
     def _bodies(self, batch: "pa.RecordBatch") -> list[bytes]:
@@ -267,9 +266,21 @@ def _timestamps(column: "pa.Array") -> list[bytes]:
     return [b"" if number is None else _U64.pack(number // per_second) for number in numbers]
 
 
-def _table(row: list[tuple[str, tables.Value]]) -> bytes:
-    """The inside of a field table, without its length."""
-    return tables.encode(dict(row))[4:]
+def _headers(column: "pa.Array") -> list[bytes | None]:
+    """The insides of field tables, without their lengths, of maps or of arrays of structs."""
+    import pyarrow as pa
+
+    rows = column.to_pylist()
+    if not pa.types.is_map(column.type):
+        rows = [None if row is None else list(map(_pair, row)) for row in rows]
+    return [None if row is None else tables.encode(dict(row))[4:] for row in rows]
+
+
+def _pair(header: dict[str, str | None] | None) -> tuple[str, str | None]:
+    key = header["key"] if header is not None else None
+    if header is None or key is None:
+        raise ColumnError("column 'headers' has a header without a key in a row")
+    return key, header["value"]
 
 
 def _json(row: dict[str, object]) -> bytes:

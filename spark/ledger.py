@@ -8,6 +8,7 @@ transaction, is gone. An epoch that the note knows is not written again.
 import json
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from rabbitlike.protocol.errors import AmqpError
@@ -15,7 +16,7 @@ from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark.encode import Messages
 from rabbitlike.spark.identity import Writing
 from rabbitlike.spark.options import Options
-from rabbitlike.spark.publisher import Publisher, Refused, describe_returned, route
+from rabbitlike.spark.publisher import WHAT_TO_DO, Publisher, Refused, describe_returned, read_route, route
 from rabbitlike.spark.topology import prepare
 from rabbitlike.spark.wire import Connection, Delivery
 
@@ -23,6 +24,7 @@ PREFIX: Final = "spark.ledger."
 HEARTBEAT_S: Final = 10
 RETRY_AFTER_S: Final = 0.5
 ACCESS_REFUSED: Final = 403
+NOT_FOUND: Final = 404
 NAME_MAX: Final = 255
 
 
@@ -38,9 +40,11 @@ class Note(NamedTuple):
     rows: int
 
 
-def write_once(options: Options, writing: Writing, query: str, parts: Sequence[Messages]) -> bool:
-    """All messages and the note, or nothing. False when this was written before."""
-    with _connect_alone(options, writing.app) as (connection, held):
+def write_once(
+    options: Options, writing: Writing, query: str, parts: Sequence[Messages], redial_s: float | None = None
+) -> bool:
+    """All messages and the note, or nothing. False when this was written before. `redial_s` is as for `Connection`."""
+    with _Alone(options, writing.app, redial_s) as (connection, held):
         last = _read(held)
         if last is not None:
             if last.query != query:
@@ -50,11 +54,7 @@ def write_once(options: Options, writing: Writing, query: str, parts: Sequence[M
                 )
             if last.version >= writing.version:
                 return False
-        prepare(connection, options)
-        connection.select_tx()
-        publisher = Publisher(connection)
-        for part in parts:
-            publisher.publish(part.routes, part.properties, part.bodies)
+        publisher = _publish(connection, options, parts)
         note = Note(writing.version, query, sum(part.count for part in parts))
         publisher.publish([_ledger_route(writing.app)], [_PROPERTIES], [json.dumps(note._asdict()).encode()])
         if held:
@@ -63,19 +63,49 @@ def write_once(options: Options, writing: Writing, query: str, parts: Sequence[M
     return True
 
 
-def write_whole(options: Options, parts: Sequence[Messages]) -> None:
+def write_whole(options: Options, parts: Sequence[Messages], redial_s: float | None = None) -> None:
     """All messages or none, and no note: who writes again writes twice."""
-    with Connection(options.address, timeout_s=options.timeout_s, heartbeat_s=HEARTBEAT_S) as connection:
-        prepare(connection, options)
-        connection.select_tx()
-        publisher = Publisher(connection)
-        for part in parts:
-            publisher.publish(part.routes, part.properties, part.bodies)
+    with Connection(
+        options.address, timeout_s=options.timeout_s, heartbeat_s=HEARTBEAT_S, redial_s=redial_s
+    ) as connection:
+        _publish(connection, options, parts)
         _commit(connection)
 
 
+def _publish(connection: Connection, options: Options, parts: Sequence[Messages]) -> Publisher:
+    """Everything in a transaction that is not committed yet."""
+    prepare(connection, options)
+    _check_queues(connection, parts)
+    connection.select_tx()
+    publisher = Publisher(connection)
+    for part in parts:
+        publisher.publish(part.routes, part.properties, part.bodies)
+    return publisher
+
+
+def _check_queues(connection: Connection, parts: Sequence[Messages]) -> None:
+    """Refused when a queue is not there that messages are published to by its name.
+
+    Rabbitlike looks at all routes before it commits (`_commit`), and RabbitMQ at none.
+    """
+    for frame in {frame for part in parts for frame in islice(part.routes, part.count)}:
+        publish = read_route(frame)
+        if publish.mandatory and not publish.exchange:
+            try:
+                connection.declare_queue(publish.routing_key or "", passive=True)
+            except AmqpError as error:
+                if error.code == NOT_FOUND:
+                    raise Refused(f"nothing was written, for lack of a queue: {error.text}; {WHAT_TO_DO}") from error
+                raise
+
+
 def _commit(connection: Connection) -> None:
-    connection.commit_tx()
+    try:
+        connection.commit_tx()
+    except AmqpError as error:
+        if "unroutable" in error.text:
+            raise Refused(f"nothing was written: {error.text}; {WHAT_TO_DO}") from error
+        raise
     if connection.returned:
         raise Refused(f"committed, but not whole: {describe_returned(connection)}")
 
@@ -90,8 +120,9 @@ def _ledger_route(app: str) -> bytes:
 class _Alone:
     """A connection that is the ledger's exclusive consumer, and what the ledger held."""
 
-    def __init__(self, options: Options, app: str) -> None:
+    def __init__(self, options: Options, app: str, redial_s: float | None) -> None:
         self._options = options
+        self._redial_s = redial_s
         self._queue = PREFIX + app
         if len(self._queue.encode()) > NAME_MAX:
             raise LedgerError(f"'{app}' is too long a name: {PREFIX} and it are the name of a queue")
@@ -112,7 +143,11 @@ class _Alone:
 
     def _try(self) -> tuple[Connection, list[Delivery]]:
         connection = Connection(
-            self._options.address, timeout_s=self._options.timeout_s, heartbeat_s=HEARTBEAT_S, name=self._queue
+            self._options.address,
+            timeout_s=self._options.timeout_s,
+            heartbeat_s=HEARTBEAT_S,
+            name=f"rabbitlike.spark {self._options.query_name or self._queue} commits",
+            redial_s=self._redial_s,
         )
         try:
             connection.declare_queue(self._queue, arguments={"x-max-length": 1, "x-overflow": "drop-head"})
@@ -133,10 +168,6 @@ class _Alone:
             self._connection.close()
         else:
             self._connection.abandon()
-
-
-def _connect_alone(options: Options, app: str) -> _Alone:
-    return _Alone(options, app)
 
 
 def _read(held: Sequence[Delivery]) -> Note | None:

@@ -20,8 +20,25 @@ ACK_MODES: Final = ("spool", "commit", "auto")
 URI_VARIABLE: Final = "AMQP_URI"
 
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-#: Spark hands its own options of a query to the source as well.
-_OF_SPARK: Final = ("checkpointlocation",)
+#: Spark hands its own options of a query to the sink as well.
+_QUERY_NAME: Final = "queryname"
+_OF_SPARK: Final = (
+    "checkpointlocation",
+    "usetempcheckpointlocation",
+    "asyncprogresstrackingenabled",
+    "asyncprogresstrackingcheckpointintervalms",
+    "_asyncprogresstrackingoverridesinksupportcheck",
+)
+#: What users of other sources write, and what to write here.
+_ELSEWHERE: Final = {
+    "subscribe": "name the queue to read by the option queue",
+    "subscribepattern": "name one queue to read by the option queue; to read several, unite their DataFrames",
+    "assign": "name the queue to read by the option queue",
+    "topic": "name the exchange by the option exchange, or the queue by the option routingKey",
+    "kafka.bootstrap.servers": "name the broker by the option uri",
+    "path": "load(), save() and start() take no path: name a queue to read by the option queue, or where to write by "
+    "the options exchange and routingKey",
+}
 
 
 class OptionError(ValueError):
@@ -63,9 +80,11 @@ class Options:
     destructive: bool = False
     browse: bool = False
     fail_on_data_loss: bool = True
-    include_headers: bool = True
+    include_headers: str = "map"
     # Both
     declare: str = "none"
+    #: What `.queryName(…)` said, of a stream that writes.
+    query_name: str | None = None
 
     @property
     def ids(self) -> str:
@@ -96,6 +115,15 @@ def _choice(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _only(choice: str, why: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value.lower() != choice:
+            raise ValueError(f"{choice}: {why}")
+        return choice
+
+    return parse
+
+
 def _number(low: int, high: int = (1 << 63) - 1) -> Callable[[str], int]:
     def parse(value: str) -> int:
         if not value.strip().lstrip("-").isdecimal() or not low <= int(value) <= high:
@@ -113,6 +141,10 @@ def _size(value: str) -> int:
         raise ValueError("a size in bytes such as 500000, 512k or 64m")
     return int(digits) * unit
 
+
+_NO_OFFSETS: Final = (
+    "a queue has no offsets, what is read is all that is in it. To leave out what is there now, purge the queue first"
+)
 
 #: Every option as users write it: the field it sets and how its value is read.
 NAMES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
@@ -133,12 +165,13 @@ NAMES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "format": ("format", _choice("columns", "json")),
     "queue": ("queue", _text),
     "queueType": ("queue_type", _choice("auto", "classic", "stream")),
-    "startingOffsets": ("starting_offsets", _text),
-    "endingOffsets": ("ending_offsets", _text),
+    "startingOffsets": ("starting_offsets", _only("earliest", _NO_OFFSETS)),
+    "endingOffsets": ("ending_offsets", _only("latest", _NO_OFFSETS)),
     "maxRowsPerTrigger": ("max_rows_per_trigger", _number(1)),
     "maxOffsetsPerTrigger": ("max_rows_per_trigger", _number(1)),  # Kafka's word for it
     "maxBytesPerTrigger": ("max_bytes_per_trigger", _size),
     "numPartitions": ("num_partitions", _number(1)),
+    "minPartitions": ("num_partitions", _number(1)),  # Kafka's word for it
     "ackMode": ("ack_mode", _choice(*ACK_MODES)),
     "spoolLocation": ("spool_location", _text),
     "prefetchCount": ("prefetch_count", _number(1, 65535)),
@@ -146,7 +179,7 @@ NAMES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "destructive": ("destructive", _flag),
     "browse": ("browse", _flag),
     "failOnDataLoss": ("fail_on_data_loss", _flag),
-    "includeHeaders": ("include_headers", _flag),
+    "includeHeaders": ("include_headers", _choice("map", "true", "false")),
 }
 
 #: What says where the broker is, beside `uri`.
@@ -158,17 +191,28 @@ _KNOWN: Final = {name.lower(): name for name in (*NAMES, *ADDRESS_NAMES)}
 def parse(given: Mapping[str, str]) -> Options:
     """The options that hold; OptionError for one that cannot."""
     by_name: dict[str, str] = {}
+    query_name = None
     for key, value in given.items():
-        if key.lower() not in _OF_SPARK:
+        if key.lower() == _QUERY_NAME:
+            query_name = value
+        elif key.lower() not in _OF_SPARK:
             by_name[_known(key)] = value
-    values = {NAMES[name][0]: _read(name, value) for name, value in by_name.items() if name in NAMES}
-    options = Options(address=_address(by_name))
+    values: dict[str, object] = {}
+    for name in NAMES.keys() & by_name:
+        field = NAMES[name][0]
+        if field in values:
+            same = sorted(each for each in by_name if NAMES.get(each, ("",))[0] == field)
+            raise OptionError(f"options {' and '.join(same)} are one: give only one of them")
+        values[field] = _read(name, by_name[name])
+    options = Options(address=_address(by_name), query_name=query_name)
     return replace(options, **values) if values else options  # type: ignore[arg-type]
 
 
 def _known(key: str) -> str:
     name = _KNOWN.get(key.lower())
     if name is None:
+        if key.lower() in _ELSEWHERE:
+            raise OptionError(f"amqp has no option '{key}': {_ELSEWHERE[key.lower()]}")
         raise OptionError(f"amqp has no option '{key}'{nearest(key, _KNOWN)}")
     return name
 

@@ -5,6 +5,7 @@ the one before, which is known by identity: what stands between two bodies is th
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from struct import Struct
 from typing import Final
 
@@ -12,6 +13,7 @@ from pamqp import commands
 
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.constants import BASIC_CLASS, BODY_FRAME, HEADER_FRAME
+from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.spark.wire import CHANNEL, Connection
 
 #: Octets that are gathered before they are written.
@@ -21,6 +23,8 @@ _END: Final = b"\xce"
 _HEADER: Final = Struct(">BHIHHQ")
 _BODY: Final = Struct(">BHI")
 _UNBOUNDED: Final = 1 << 62
+
+WHAT_TO_DO: Final = "create the queue or its binding, or set the option mandatory to false to drop such messages"
 
 
 class Refused(Exception):
@@ -33,6 +37,13 @@ def route(exchange: str, routing_key: str, *, mandatory: bool) -> bytes:
         commands.Basic.Publish, exchange=exchange, routing_key=routing_key, mandatory=mandatory, immediate=False
     )
     return methods.encode(publish, CHANNEL)
+
+
+def read_route(frame: bytes) -> commands.Basic.Publish:
+    """What such a frame says."""
+    publish = methods.decode(frame[_BODY.size : -1])
+    assert isinstance(publish, commands.Basic.Publish)
+    return publish
 
 
 class Publisher:
@@ -79,8 +90,9 @@ class Publisher:
 
     def _write(self, parts: list[bytes], count: int) -> None:
         self.published += count
-        self._connection.send(b"".join(parts))
-        self._connection.read(0)
+        with _explaining():
+            self._connection.send(b"".join(parts))
+            self._connection.read(0)
         self._check()
 
     def _room(self) -> int:
@@ -99,7 +111,8 @@ class Publisher:
 
     def _drain(self, most: int) -> None:
         while self._connection.unconfirmed(self.published) > most:
-            self._connection.read()
+            with _explaining():
+                self._connection.read()
             self._check()
 
     def _check(self) -> None:
@@ -112,13 +125,26 @@ class Publisher:
             )
 
 
+@contextmanager
+def _explaining() -> Iterator[None]:
+    """What the broker says to a message that is too large is said of a row."""
+    try:
+        yield
+    except AmqpError as error:
+        if not error.text.startswith("message size "):
+            raise
+        raise Refused(
+            f"a row is too large, its {error.text} (max_message_size of the broker): raise that, or store such bodies "
+            "elsewhere and publish where they are"
+        ) from error
+
+
 def describe_returned(connection: Connection) -> str:
     """Which messages came back, for an error."""
     first = connection.returned[0]
     return (
         f"the broker returned {len(connection.returned)} messages as unroutable, the first from exchange "
-        f"'{first.exchange}' with routing key '{first.routing_key}' ({first.code} {first.text}): "
-        "create the queue or its binding, or set the option mandatory to false to drop such messages"
+        f"'{first.exchange}' with routing key '{first.routing_key}' ({first.code} {first.text}): {WHAT_TO_DO}"
     )
 
 

@@ -5,18 +5,21 @@ Delivery tags belong to a channel, so the driver's side consumes and rows travel
 readers several times, most only to pickle them: nothing is opened before the first question.
 """
 
+import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from rabbitlike.spark.decode import to_batch
+from rabbitlike.protocol.errors import AmqpError
+from rabbitlike.spark.decode import arrow_schema, to_batch
+from rabbitlike.spark.dial import RETRY_AFTER_S, Lost
 from rabbitlike.spark.options import OptionError, Options
 from rabbitlike.spark.spool import Spool, SpoolError, drop_repeated, identify
 from rabbitlike.spark.topology import prepare_queue
-from rabbitlike.spark.wire import Connection, Delivery, Lost
+from rabbitlike.spark.wire import Connection, Delivery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +31,8 @@ PATIENCE_S: Final = 10.0
 PREFETCH_MAX: Final = 65535
 
 Offset = dict[str, int | str]
+#: What Spark shows as `latestOffset` of a source.
+Report = dict[str, int | str]
 
 
 class QueueShare(InputPartition):
@@ -71,7 +76,7 @@ class AmqpBatchReader(DataSourceReader):
             )
 
     def partitions(self) -> Sequence[InputPartition]:
-        with Connection(self._options.address, timeout_s=self._options.timeout_s) as connection:
+        with Connection(self._options.address, timeout_s=self._options.timeout_s, redial_s=0) as connection:
             count = prepare_queue(connection, self._options, self._queue)
         # Who only looks gives messages back: a second task could see them again.
         tasks = 1 if self._options.browse else self._options.num_partitions
@@ -101,6 +106,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._queue = queue_of(options)
         self._link: Connection | None = None
+        #: Whether the broker has been there. One that is away for a moment is waited for, one that never was is not.
+        self._has_met = False
         #: How many messages `availableNow` is still to read; None without an end.
         self._left: int | None = None
 
@@ -108,7 +115,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_rows_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
-        with Connection(self._options.address, timeout_s=self._options.timeout_s) as connection:
+        with self._dial() as connection:
             self._left = prepare_queue(connection, self._options, self._queue)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
@@ -118,7 +125,30 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with pa.ipc.open_stream(partition.data) as reader:
             yield from reader
 
+    def reportLatestOffset(self) -> Report | None:  # noqa: N802 Spark's name
+        """The queue and its lag: how many messages wait that no epoch has yet. None when the broker cannot be asked."""
+        if self._link is None:
+            return None
+        try:
+            ready = self._link.declare_queue(self._queue, passive=True).message_count
+        except (Lost, AmqpError):  # the next epoch runs into it as well, and knows what to do
+            self._disconnect()
+            return None
+        lag = ready + self._link.buffered + self._waiting()
+        return {"source": f"queue {self._queue} of {self._options.address}", "lag": lag, **self._latest(lag)}
+
+    def _waiting(self) -> int:
+        """Messages that were taken from the queue and are in no epoch yet."""
+        return 0
+
+    def _latest(self, lag: int) -> Offset:
+        """The offset after the last message of the queue."""
+        raise NotImplementedError
+
     def stop(self) -> None:
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._link is not None:
             self._link.abandon()
             self._link = None
@@ -135,19 +165,37 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Of what was taken from the consumer."""
         return 0
 
+    def _dial(self) -> Connection:
+        name = f"rabbitlike.spark reads {self._queue}"
+        return Connection(self._options.address, timeout_s=self._options.timeout_s, name=name, redial_s=0)
+
     def _connection(self) -> Connection:
-        """The one that consumes."""
-        if self._link is None:
-            link = Connection(self._options.address, timeout_s=self._options.timeout_s)
+        """The one that reads the queue; Lost when there is no broker, or none is back within the timeout."""
+        deadline = time.monotonic() + (self._options.timeout_s if self._has_met else 0)
+        while self._link is None:
             try:
-                prepare_queue(link, self._options, self._queue)
-                link.consume(self._queue, prefetch=self._prefetch)
-                link.select_tx()
-            except BaseException:
-                link.abandon()
-                raise
-            self._link = link
+                self._link = self._connect()
+            except Lost:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(RETRY_AFTER_S)
+        self._has_met = True
         return self._link
+
+    def _connect(self) -> Connection:
+        link = self._dial()
+        try:
+            prepare_queue(link, self._options, self._queue)
+            self._begin(link)
+        except BaseException:
+            link.abandon()
+            raise
+        return link
+
+    def _begin(self, link: Connection) -> None:
+        """Have messages sent. They are acknowledged in transactions: commit-ok says that the broker knows."""
+        link.consume(self._queue, prefetch=self._prefetch)
+        link.select_tx()
 
     def _wanted(self, limit: ReadLimit) -> int:
         wanted = limit.max_rows if isinstance(limit, ReadMaxRows) else PREFETCH_MAX
@@ -169,6 +217,10 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _batch(self, deliveries: Sequence[Delivery], first: int | None) -> "pa.RecordBatch":
         return to_batch(deliveries, self._queue, include_headers=self._options.include_headers, first_offset=first)
+
+    @property
+    def _schema(self) -> "pa.Schema":
+        return arrow_schema(self._options.include_headers)
 
     def _split(self, rows: "pa.Table") -> list[InputPartition]:
         """Rows in as many partitions as were asked for."""
@@ -196,6 +248,8 @@ class SpooledReader(QueueReader):
             )
         self._location = options.spool_location
         self._opened: Spool | None = None
+        #: Up to here rows are in epochs.
+        self._position = 0
 
     @property
     def _spool(self) -> Spool:
@@ -204,13 +258,24 @@ class SpooledReader(QueueReader):
         return self._opened
 
     def initialOffset(self) -> Offset:  # noqa: N802 Spark's name
-        return {"position": self._spool.first}
+        return {"position": 0}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 Spark's name
-        position = int(start["position"])
+        self._position = self._find_end(int(start["position"]), limit)
+        return {"position": self._position}
+
+    def _find_end(self, position: int, limit: ReadLimit) -> int:
+        """Where the epoch ends that begins here."""
+        if position == 0 and self._spool.is_used:
+            # Spark goes on from the start only until it has written down the first epoch.
+            raise SpoolError(
+                f"the checkpoint is new, and the spool {self._spool.folder} is of a query that had another one: give "
+                "this query a spoolLocation of its own. To begin anew, delete that folder: rows in it that were not "
+                "processed are lost then, they are not in the queue any more"
+            )
         end = self._spool.following(position)
         if end is not None:
-            return {"position": end}
+            return end
         if position < self._spool.end:
             raise SpoolError(f"the checkpoint is at row {position}, and the spool begins at {self._spool.first}")
         if position > self._spool.end and self._options.fail_on_data_loss:
@@ -218,7 +283,7 @@ class SpooledReader(QueueReader):
                 f"the checkpoint is at row {position}, and the spool ends at {self._spool.end}: is it another query's? "
                 "failOnDataLoss=false goes on from there"
             )
-        return {"position": self._fetch(position, limit)}
+        return self._fetch(position, limit)
 
     def _fetch(self, position: int, limit: ReadLimit) -> int:
         """One more segment; where it ends."""
@@ -235,7 +300,7 @@ class SpooledReader(QueueReader):
             connection.commit_tx()
         except Lost:
             # Written or not, the rows are safe here or there.
-            self.stop()
+            self._disconnect()
             if segment is None:
                 return position
             self._spool.doubt(segment)
@@ -247,10 +312,29 @@ class SpooledReader(QueueReader):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         first, stop = int(start["position"]), int(end["position"])
-        return self._split(self._spool.read(first, stop)) if stop > first else []
+        if stop <= first:
+            return []
+        self._spool.use()
+        return self._split(self._spool.read(first, stop, self._schema))
 
     def commit(self, end: Offset) -> None:
         self._spool.forget(int(end["position"]))
+
+    def _waiting(self) -> int:
+        return max(0, self._spool.end - self._position)
+
+    def _latest(self, lag: int) -> Offset:
+        return {"position": self._position + lag}
+
+
+class Held(NamedTuple):
+    """Rows that Spark has not reported done, and how to acknowledge them: by a tag that only `link` knows."""
+
+    first: int
+    end: int
+    rows: "pa.RecordBatch"
+    link: Connection
+    tag: int
 
 
 class UnspooledReader(QueueReader):
@@ -265,38 +349,39 @@ class UnspooledReader(QueueReader):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
+        self._is_auto = options.ack_mode == "auto"
         self._run = uuid4().hex
         self._end = 0
-        #: Rows not committed yet, with the places they begin and end at, and the delivery tag to acknowledge them by.
-        self._held: list[tuple[int, int, pa.RecordBatch, int]] = []
+        self._held: list[Held] = []
 
     def initialOffset(self) -> Offset:  # noqa: N802 Spark's name
         return {"run": "", "position": 0}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 Spark's name
+        link = self._connection()
         try:
-            taken = self._receive(limit)
+            taken = self._receive(link, limit) if self._is_auto else self._take(link, limit)
         except Lost:
-            self.stop()
-            self._held = [(first, end, rows, 0) for first, end, rows, _ in self._held]  # tags died with the channel
+            self._disconnect()
             return start
         if not taken:
             return start
         first = self._end
         self._end += len(taken)
-        self._held.append((first, self._end, self._batch(taken, None), taken[-1].tag))
+        self._held.append(Held(first, self._end, self._batch(taken, None), link, taken[-1].tag))
         return {"run": self._run, "position": self._end}
 
-    def _unacked(self) -> int:
-        return sum(end - first for first, end, _, tag in self._held if tag)
+    def _begin(self, link: Connection) -> None:
+        if not self._is_auto:
+            super()._begin(link)
 
-    def _receive(self, limit: ReadLimit) -> list[Delivery]:
-        if self._options.ack_mode == "commit":
-            return self._take(self._connection(), limit)
-        if self._link is None:
-            self._link = Connection(self._options.address, timeout_s=self._options.timeout_s)
+    def _unacked(self) -> int:
+        return sum(held.end - held.first for held in self._held if held.link is self._link)
+
+    def _receive(self, link: Connection, limit: ReadLimit) -> list[Delivery]:
+        """Acknowledged as they are sent."""
         wanted = self._wanted(limit)
-        taken = self._link.get(self._queue, wanted, no_ack=True) if wanted > 0 else []
+        taken = link.get(self._queue, wanted, no_ack=True) if wanted > 0 else []
         self._took(len(taken))
         return taken
 
@@ -306,21 +391,47 @@ class UnspooledReader(QueueReader):
         if end["run"] != self._run:
             return []
         first = int(start["position"]) if start["run"] == self._run else 0
-        batches = [rows for begin, stop, rows, _ in self._held if first <= begin and stop <= int(end["position"])]
+        batches = [held.rows for held in self._held if first <= held.first and held.end <= int(end["position"])]
         return self._split(pa.Table.from_batches(batches)) if batches else []
 
     def commit(self, end: Offset) -> None:
         if end["run"] != self._run:
             return
-        done = [held for held in self._held if held[1] <= int(end["position"])]
+        done = [held for held in self._held if held.end <= int(end["position"])]
         self._held = self._held[len(done) :]
-        tag = max((tag for *_, tag in done), default=0)
-        if tag and self._link is not None and self._options.ack_mode == "commit":
+        # What came by a connection that is lost is back in the queue. Its tags mean other messages on this one.
+        tags = [held.tag for held in done if held.link is self._link]
+        if tags and self._link is not None and not self._is_auto:
             try:
-                self._link.ack(tag)
+                self._link.ack(max(tags))
                 self._link.commit_tx()
             except Lost:
-                self.stop()
+                self._disconnect()
+
+    def _latest(self, lag: int) -> Offset:
+        return {"run": self._run, "position": self._end + lag}
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Says what is wrong when it is asked for the first time.
+
+    Spark stops the reader in the end, even if there is none because making it failed: then that is all users hear of.
+    """
+
+    def __init__(self, error: ValueError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> Offset:  # noqa: N802 Spark's name
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 Spark's name
+        raise self._error
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 Spark's name
+        raise self._error
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        raise self._error
 
 
 def stream_reader(options: Options) -> QueueReader:

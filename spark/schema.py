@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -48,6 +49,8 @@ READ_COLUMNS: Final[dict[str, str]] = {
     "headers_json": "string",
 }
 HEADER_COLUMNS: Final = ("headers", "headers_json")
+#: What `headers` is with includeHeaders=true, as in Kafka's connector.
+HEADER_ARRAY: Final = "array<struct<key:string,value:binary>>"
 
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
 _TEXT: Final = (StringType,)
@@ -57,7 +60,7 @@ WRITE_COLUMNS: Final[dict[str, tuple[type[DataType], ...]]] = {
     "body": (BinaryType, StringType),
     "exchange": _TEXT,
     "routing_key": _TEXT,
-    "headers": (MapType,),
+    "headers": (MapType, ArrayType),
     "priority": _INTEGERS,
     "expiration": (StringType, *_INTEGERS),
     "message_id": _TEXT,
@@ -87,12 +90,30 @@ class WritePlan(NamedTuple):
     fields: tuple[tuple[str, int], ...]
 
 
+def read_columns(include_headers: str) -> dict[str, str]:
+    """The columns of rows that are read, with their types; `include_headers` is the option's value."""
+    if include_headers == "false":
+        return {name: kind for name, kind in READ_COLUMNS.items() if name not in HEADER_COLUMNS}
+    return READ_COLUMNS if include_headers == "map" else READ_COLUMNS | {"headers": HEADER_ARRAY}
+
+
 def read_ddl(options: Options) -> str:
     """The columns of rows that are read, as Spark writes a schema."""
-    return ", ".join(
-        f"`{name}` {kind}"
-        for name, kind in READ_COLUMNS.items()
-        if options.include_headers or name not in HEADER_COLUMNS
+    return ", ".join(f"`{name}` {kind}" for name, kind in read_columns(options.include_headers).items())
+
+
+def check_read(schema: StructType, options: Options) -> None:
+    """ColumnError when `.schema(…)` asked for other columns than messages have."""
+    columns = read_columns(options.include_headers)
+    asked = {column.name: column.dataType.simpleString() for column in schema.fields}
+    if asked == columns:
+        return
+    wrong = next((f"{name} {kind}" for name, kind in asked.items() if columns.get(name) != kind), None)
+    why = "some are missing" if wrong is None else f"'{wrong}' is none of them"
+    raise ColumnError(
+        f"messages have columns of their own, so leave .schema(…) out: {why}. They are "
+        f"{', '.join(f'{name} {kind}' for name, kind in columns.items())}. To take a JSON body apart use "
+        "from_json(cast(body as string), …)"
     )
 
 
@@ -137,8 +158,20 @@ def _check_type(shown: str, name: str, kind: DataType) -> None:
     if not isinstance(kind, allowed):
         words = " or ".join(each.typeName() for each in allowed)
         raise ColumnError(f"column '{shown}' is {kind.simpleString()}, and must be {words}")
+    if name == "headers" and not _is_headers(kind):
+        raise ColumnError(
+            f"column '{shown}' is {kind.simpleString()}, and must be a map of strings to strings or numbers, or an "
+            "array of structs of key and value"
+        )
+
+
+def _is_headers(kind: DataType) -> bool:
     if isinstance(kind, MapType):
-        if not isinstance(kind.keyType, StringType) or not isinstance(kind.valueType, _HEADER_VALUES):
-            raise ColumnError(
-                f"column '{shown}' is {kind.simpleString()}, and must be a map of strings to strings or numbers"
-            )
+        return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, _HEADER_VALUES)
+    pair = kind.elementType if isinstance(kind, ArrayType) else None
+    return (
+        isinstance(pair, StructType)
+        and pair.names == ["key", "value"]
+        and isinstance(pair["key"].dataType, StringType)
+        and isinstance(pair["value"].dataType, _HEADER_VALUES)
+    )

@@ -11,9 +11,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from rabbitlike.spark import options as amqp_options
+from rabbitlike.spark.dial import Lost
 from rabbitlike.spark.options import OptionError, Options
-from rabbitlike.spark.reader import AmqpBatchReader, QueueReader, stream_reader
-from rabbitlike.spark.schema import plan_write, read_ddl
+from rabbitlike.spark.reader import AmqpBatchReader, QueueReader, RefusedReader, stream_reader
+from rabbitlike.spark.schema import check_read, plan_write, read_ddl
 from rabbitlike.spark.wire import Connection
 from rabbitlike.spark.writer import AmqpBatchWriter, AmqpStreamWriter
 
@@ -34,15 +35,28 @@ class AmqpDataSource(DataSource):
         return read_ddl(self.amqp)
 
     def reader(self, schema: StructType) -> AmqpBatchReader:
+        check_read(schema, self.amqp)
         return AmqpBatchReader(self.amqp)
 
-    def streamReader(self, schema: StructType) -> QueueReader:  # noqa: N802 Spark's name
-        return stream_reader(self.amqp)
+    def streamReader(self, schema: StructType) -> QueueReader | RefusedReader:  # noqa: N802 Spark's name
+        try:
+            check_read(schema, self.amqp)
+            return stream_reader(self.amqp)
+        except ValueError as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> AmqpBatchWriter:
         writer = AmqpBatchWriter(self.amqp, plan_write(schema, self.amqp))
         if overwrite:
-            _purge(self.amqp)
+            _check_purge(self.amqp)
+        try:
+            with Connection(self.amqp.address, timeout_s=self.amqp.timeout_s, redial_s=0) as connection:
+                if overwrite:
+                    connection.purge(self.amqp.routing_key or "")
+        except Lost:
+            if overwrite:
+                raise
+            writer.sink.is_away = True
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> AmqpStreamWriter:  # noqa: N802 Spark's name
@@ -50,8 +64,8 @@ class AmqpDataSource(DataSource):
         return AmqpStreamWriter(self.amqp, plan_write(schema, self.amqp))
 
 
-def _purge(options: Options) -> None:
-    """Mode overwrite, where it was said what that shall mean."""
+def _check_purge(options: Options) -> None:
+    """Mode overwrite needs a word on what that shall mean."""
     if options.overwrite_action != "purge":
         raise OptionError(
             'mode("overwrite") would delete messages: use mode("append"), or the option overwriteAction=purge to empty '
@@ -59,5 +73,3 @@ def _purge(options: Options) -> None:
         )
     if options.exchange or not options.routing_key:
         raise OptionError("overwriteAction=purge empties one queue: name it by routingKey, with no exchange")
-    with Connection(options.address, timeout_s=options.timeout_s) as connection:
-        connection.purge(options.routing_key)

@@ -55,15 +55,16 @@ class Spool:
         path = location.removeprefix("file://").removeprefix("file:")
         if "://" in path:
             raise SpoolError(f"spoolLocation must be a folder of the driver's machine, not {location}")
-        self._folder = Path(path, quote(queue, safe="") or "%")
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(path, quote(queue, safe="") or "%")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._mark = self.folder / "used"
         self._lock = self._acquire(wait_s)
         self._segments = self._find()
         #: What may come again, by its id, and how often.
         self.doubts = Counter(id_ for segment in self._segments if segment.is_doubtful for id_ in self._ids(segment))
 
     def _acquire(self, wait_s: float) -> int:
-        lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         deadline = time.monotonic() + wait_s
         while True:
             try:
@@ -72,7 +73,7 @@ class Spool:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     os.close(lock)
-                    raise SpoolError(f"another query reads with the spool {self._folder}") from None
+                    raise SpoolError(f"another query reads with the spool {self.folder}") from None
                 time.sleep(RETRY_AFTER_S)
 
     def close(self) -> None:
@@ -80,13 +81,23 @@ class Spool:
 
     def _find(self) -> list[Segment]:
         found = []
-        for path in self._folder.iterdir():
+        for path in self.folder.iterdir():
             match = _NAME.fullmatch(path.name)
             if match:
                 found.append(Segment(int(match[1]), int(match[2]), path))
             elif path.name.startswith(".tmp-"):
                 path.unlink()
         return sorted(found)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a checkpoint knows of this spool: Spark has planned an epoch, and so written it down before."""
+        return self._mark.exists()
+
+    def use(self) -> None:
+        if not self._mark.exists():
+            self._mark.touch()
+            self._sync_folder()
 
     @property
     def first(self) -> int:
@@ -106,8 +117,8 @@ class Spool:
         import pyarrow as pa
 
         end = first + batch.num_rows
-        path = self._folder / f"{first:019}-{end:019}.new.arrow"
-        under_way = self._folder / f".tmp-{path.name}"
+        path = self.folder / f"{first:019}-{end:019}.new.arrow"
+        under_way = self.folder / f".tmp-{path.name}"
         schema = batch.schema.with_metadata({_IDS: b"".join(ids)})
         with under_way.open("wb") as file:
             with pa.ipc.new_file(file, schema) as writer:
@@ -121,7 +132,7 @@ class Spool:
         return segment
 
     def _sync_folder(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY)
+        folder = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
@@ -144,8 +155,8 @@ class Spool:
             raw: bytes = reader.schema.metadata[_IDS]
         return [raw[at : at + ID_SIZE] for at in range(0, len(raw), ID_SIZE)]
 
-    def read(self, first: int, end: int) -> "pa.Table":
-        """The rows of these places, as they were the first time."""
+    def read(self, first: int, end: int, schema: "pa.Schema") -> "pa.Table":
+        """The rows of these places, as they were the first time. They must have these columns."""
         import pyarrow as pa
 
         tables = []
@@ -154,11 +165,16 @@ class Spool:
             if segment.first <= at < segment.end and at < end:
                 with pa.OSFile(str(segment.path)) as source, pa.ipc.open_file(source) as reader:
                     table = reader.read_all().replace_schema_metadata(None)
+                if table.schema != schema:
+                    raise SpoolError(
+                        f"rows {at} to {segment.end} in the spool {self.folder} were read with another value of the "
+                        "option includeHeaders: go back to it until the query is done with them"
+                    )
                 stop = min(end, segment.end)
                 tables.append(table.slice(at - segment.first, stop - at))
                 at = stop
         if at < end:
-            raise SpoolError(f"the spool {self._folder} has lost rows {at} to {end}")
+            raise SpoolError(f"the spool {self.folder} has lost rows {at} to {end}")
         return pa.concat_tables(tables)
 
     def forget(self, end: int) -> None:

@@ -7,7 +7,6 @@ minutes. With them a broker notices sooner that a machine is gone, and they are 
 
 import contextlib
 import select
-import socket
 import ssl
 import struct
 import time
@@ -32,29 +31,30 @@ from rabbitlike.protocol.constants import (
     HEADER_FRAME,
     HEARTBEAT_FRAME,
     METHOD_FRAME,
+    TX_REFUSE_UNROUTABLE,
 )
 from rabbitlike.protocol.errors import NAMES, AmqpError
 from rabbitlike.protocol.frames import FrameReader
 from rabbitlike.protocol.tables import Table, Value
 from rabbitlike.spark.address import Address
+from rabbitlike.spark.dial import Lost, dial
 
 CHANNEL: Final = 1
 FRAME_MAX: Final = 131072
 DEFAULT_TIMEOUT_S: Final = 30.0
 CLOSE_TIMEOUT_S: Final = 5.0
-RETRY_AFTER_S: Final = 0.25
+#: What a broker says that shuts down: no fault of this side.
+CONNECTION_FORCED: Final = 320
 
 _PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-_CAPABILITIES: Final = ("authentication_failure_close", "basic.nack", "connection.blocked", "consumer_cancel_notify")
+_CAPABILITIES: Final = (
+    "authentication_failure_close", "basic.nack", "connection.blocked", "consumer_cancel_notify", TX_REFUSE_UNROUTABLE,
+)  # fmt: skip
 _HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 _ACK: Final = struct.Struct(">BHIIQBB")
 _GET_PIPE: Final = 500  # basic.get asked for in one write
 
 MethodT = TypeVar("MethodT", bound=Frame)
-
-
-class Lost(ConnectionError):
-    """The connection is gone, or nothing moved on it for too long. What it means for messages under way is unknown."""
 
 
 class Delivery(NamedTuple):
@@ -95,7 +95,9 @@ class Connection(FrameReader):
         timeout_s: float = DEFAULT_TIMEOUT_S,
         heartbeat_s: int = 0,
         name: str = "rabbitlike.spark",
+        redial_s: float | None = None,
     ) -> None:
+        """`redial_s` is how long a refused connection is tried again; None: `timeout_s`."""
         super().__init__()
         self.address = address
         self.timeout_s = timeout_s
@@ -107,6 +109,8 @@ class Connection(FrameReader):
         self._ahead: set[int] = set()
         self.refused = 0
         self.returned: list[Returned] = []
+        #: What a broker said that shut down.
+        self._farewell: str | None = None
         self._answers: deque[Frame] = deque()
         self._deliveries: deque[Delivery] = deque()
         self._arriving = b""
@@ -115,7 +119,7 @@ class Connection(FrameReader):
         self._missing = 0
         self._data = bytearray(65536)
         self._end = 0
-        self._sock = _dial(address, timeout_s)
+        self._sock = dial(address, timeout_s, timeout_s if redial_s is None else redial_s)
         self._moved_at = time.monotonic()
         try:
             self._shake_hands(name)
@@ -262,7 +266,7 @@ class Connection(FrameReader):
                 pass
 
     def _lost(self, why: str) -> Lost:
-        return Lost(f"connection to {self.address} lost: {why}")
+        return Lost(f"connection to {self.address} lost: {self._farewell or why}")
 
     # Frames
 
@@ -313,6 +317,9 @@ class Connection(FrameReader):
         with contextlib.suppress(OSError):
             self._sock.send(methods.encode(methods.make(reply), number))
         code = method.reply_code or 0
+        if code == CONNECTION_FORCED:
+            self._farewell = f"the broker closed it: {method.reply_text}"
+            raise self._lost(self._farewell)
         text = (method.reply_text or "").removeprefix(f"{NAMES.get(code)} - ")
         raise AmqpError(code, text, method.class_id or 0, method.method_id or 0)
 
@@ -433,6 +440,11 @@ class Connection(FrameReader):
         consume = methods.make(commands.Basic.Consume, queue=queue, exclusive=exclusive)
         self.call(consume, commands.Basic.ConsumeOk)
 
+    @property
+    def buffered(self) -> int:
+        """Messages that have arrived and were not taken."""
+        return len(self._deliveries)
+
     def take(self, count: int, wait_s: float, size_max: int | None = None) -> list[Delivery]:
         """Up to `count` messages that were delivered, of `size_max` octets; fewer when none arrives for `wait_s`."""
         while len(self._deliveries) < count and self.read(wait_s):
@@ -470,29 +482,3 @@ class Connection(FrameReader):
 def _shortstr(payload: bytes, at: int) -> tuple[str, int]:
     end = at + 1 + payload[at]
     return str(payload[at + 1 : end], "utf-8", "surrogateescape"), end
-
-
-def _dial(address: Address, timeout_s: float) -> socket.socket:
-    """A connected socket. While nobody listens there it asks again: a broker that restarts is back in a moment."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
-            break
-        except (ConnectionRefusedError, ConnectionResetError, TimeoutError) as error:
-            if time.monotonic() + RETRY_AFTER_S >= deadline:
-                raise Lost(f"no broker at {address}: {error}") from error
-            time.sleep(RETRY_AFTER_S)
-        except OSError as error:
-            raise Lost(f"no broker at {address}: {error}") from error
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if address.tls is not None:
-        name = address.tls.server_name_indication or address.host
-        try:
-            sock = address.tls.context().wrap_socket(sock, server_hostname=name)
-        except OSError as error:
-            sock.close()
-            raise Lost(f"no TLS with the broker at {address}: {error}") from error
-    sock.setblocking(False)
-    return sock

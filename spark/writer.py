@@ -43,6 +43,7 @@ class Staged(WriterCommitMessage):
     query: str
     parts: list[Messages]
     size: int
+    redial_s: float | None
 
 
 class TooLarge(Exception):
@@ -58,6 +59,8 @@ class Sink:
         self.is_stream = is_stream
         #: Common to all tasks of a batch job, because its one writer is made before them.
         self.job_id = uuid4().hex
+        #: Whether there was no broker when a batch job began.
+        self.is_away = False
         if options.ids == "column" and "message_id" not in plan.places:
             raise ColumnError("option idStrategy is column, and there is no column message_id")
         if is_stream and options.txn_version is not None:
@@ -89,14 +92,23 @@ class Sink:
         return Published(task.partition, rows)
 
     def _connect(self, task: Task) -> Connection:
-        name = f"rabbitlike.spark {task.query or self.job_id} partition {task.partition} attempt {task.attempt}"
-        connection = Connection(self.options.address, timeout_s=self.options.timeout_s, name=name)
+        options = self.options
+        who = options.query_name or task.query or self.job_id
+        name = f"rabbitlike.spark {who} writes partition {task.partition} attempt {task.attempt}"
+        redial_s = self._redial_s(task)
+        connection = Connection(options.address, timeout_s=options.timeout_s, name=name, redial_s=redial_s)
         try:
             prepare(connection, self.options)
         except BaseException:
             connection.abandon()
             raise
         return connection
+
+    def _redial_s(self, task: Task) -> float | None:
+        """How long to try again where no broker listens. None, as long as options say: it has been there. Not at all in
+        a query's first epoch, or in a batch that began without one: Spark would have four attempts wait in a row."""
+        is_first_look = task.epoch == 0 if self.is_stream else self.is_away and not task.epoch
+        return 0 if is_first_look else None
 
     def messages(self, batches: "Iterator[pa.RecordBatch]", task: Task) -> Iterator[Messages]:
         """The partition's messages, batch by batch, with their ids."""
@@ -147,7 +159,9 @@ class Sink:
             parts.append(part)
         writing = self.identify(task)
         is_noted = self.is_stream or self.options.txn_app_id is not None
-        return Staged(task.partition, writing if is_noted else None, task.query or "", parts, size)
+        return Staged(
+            task.partition, writing if is_noted else None, task.query or "", parts, size, self._redial_s(task)
+        )
 
     def _check_size(self, size: int) -> None:
         if size > self.options.max_atomic_bytes:
@@ -164,10 +178,12 @@ class Sink:
         self._check_size(sum(each.size for each in staged))
         parts = [part for each in staged for part in each.parts]
         writing = staged[0].writing
+        redial_s = staged[0].redial_s
         if writing is not None:
-            ledger.write_once(self.options, writing, staged[0].query if self.is_stream else "", parts)
+            query = staged[0].query if self.is_stream else ""
+            ledger.write_once(self.options, writing, query, parts, redial_s)
         elif parts:
-            ledger.write_whole(self.options, parts)
+            ledger.write_whole(self.options, parts, redial_s)
 
 
 class Numbering:
@@ -207,13 +223,13 @@ class AmqpBatchWriter(DataSourceArrowWriter):
     """`df.write.format("amqp")`"""
 
     def __init__(self, options: Options, plan: WritePlan) -> None:
-        self._sink = Sink(options, plan, is_stream=False)
+        self.sink = Sink(options, plan, is_stream=False)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        return self._sink.write(iterator)
+        return self.sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._sink.commit_staged(messages)
+        self.sink.commit_staged(messages)
 
 
 class AmqpStreamWriter(DataSourceStreamArrowWriter):

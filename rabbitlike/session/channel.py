@@ -22,6 +22,7 @@ from rabbitlike.broker.queues.runs import ack_run
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import RETURNED
 from rabbitlike.protocol import methods
+from rabbitlike.protocol.constants import TX_REFUSE_UNROUTABLE
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.session import views
 from rabbitlike.session.consumer import Consumer
@@ -271,6 +272,8 @@ class Channel(Publisher):
         if not transaction.fits():
             # parity: RabbitMQ's words, but here nothing of the transaction has happened, rather than some of it.
             raise precondition_failed("partial tx completion")
+        if self.connection.capabilities.get(TX_REFUSE_UNROUTABLE):
+            transaction.refuse_unroutable()
         self.transaction = None
         for publication in transaction.publications:
             self.deposit(publication)

@@ -8,6 +8,7 @@ and gives the settled deliveries back to the channel as unacked; nothing is requ
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rabbitlike.broker.message import exchange_of, routing_key_of
 from rabbitlike.broker.publication import Publication
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.settle import Settle
@@ -49,6 +50,15 @@ class Transaction:
                 counts[queue] = counts.get(queue, 0) + 1
                 sizes[queue] = sizes.get(queue, 0) + len(publication.body)
         return all(queue.has_room(count, sizes[queue]) for queue, count in counts.items())
+
+    def refuse_unroutable(self) -> None:
+        """406 when a mandatory publish has no queue: for clients that rather write nothing than not all of it."""
+        lost = [each for each in self.publications if each.mandatory and not each.queues and not each.due_ms]
+        if lost:
+            raise precondition_failed(
+                f"{len(lost)} mandatory messages of the transaction are unroutable, the first to exchange "
+                f"'{exchange_of(lost[0].address)}' with routing key '{routing_key_of(lost[0].address)}'"
+            )
 
     def is_stored(self) -> bool:
         """Does any of it concern what is durable?"""

@@ -156,6 +156,24 @@ def test_returns_come_at_commit() -> None:
     ch.expect_nothing()
 
 
+def test_a_client_may_have_unroutable_transactions_refused() -> None:
+    """It says so with a capability: then nothing of the transaction happens."""
+    client = Pair().connect(capabilities=["tx_refuse_unroutable"])
+    ch, watcher = client.channel(), client.channel()
+    watcher.declare("q")
+    select(ch)
+    ch.publish(b"m", key="q", mandatory=True)
+    ch.publish(b"dropped", key="nowhere")
+    commit(ch)
+    assert watcher.drain("q") == [b"m"], "what is not mandatory does not count"
+    ch.publish(b"m", key="q", mandatory=True)
+    ch.publish(b"m", exchange="amq.topic", key="no.where", mandatory=True)
+    ch.send(commands.Tx.Commit())
+    why = "1 mandatory messages of the transaction are unroutable, the first to exchange 'amq.topic' with routing key"
+    ch.expect_close(406, f"PRECONDITION_FAILED - {why} 'no.where'", commands.Tx.Commit)
+    assert watcher.drain("q") == []
+
+
 def test_route_is_taken_when_the_publish_arrives() -> None:
     """#98 a queue declared between publish and commit gets nothing of it."""
     client = Pair().connect()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -31,7 +32,7 @@ from rabbitlike.spark import identity, options
 from rabbitlike.spark.decode import arrow_schema, to_batch
 from rabbitlike.spark.encode import Encoder, Messages
 from rabbitlike.spark.identity import Writing
-from rabbitlike.spark.schema import READ_COLUMNS, ColumnError, plan_write
+from rabbitlike.spark.schema import HEADER_ARRAY, ColumnError, check_read, plan_write, read_ddl
 from rabbitlike.spark.wire import Delivery
 from rabbitlike.spark.writer import Numbering
 
@@ -48,6 +49,8 @@ TYPES: dict[str, DataType] = {
     "map<string,string>": MapType(StringType(), StringType()),
     "map<string,int>": MapType(StringType(), IntegerType()),
     "map<int,string>": MapType(IntegerType(), StringType()),
+    HEADER_ARRAY: ArrayType(StructType().add("key", StringType()).add("value", BinaryType())),
+    "array<string>": ArrayType(StringType()),
 }
 
 
@@ -134,6 +137,7 @@ def test_addresses_come_from_columns_or_options() -> None:
         ("body binary, value string", {}, "'body' and 'value' both are the body"),
         ("body binary, priority string", {}, "'priority' is string"),
         ("body binary, headers map<int,string>", {}, "map of strings"),
+        ("body binary, headers array<string>", {}, "an array of structs of key and value"),
         ("body binary, n int", {"format": "json"}, "there is a body"),
     ],
 )
@@ -232,7 +236,7 @@ def test_a_message_becomes_a_row() -> None:
         timestamp=1767323045, message_id="m", expiration="10",
     )  # fmt: skip
     delivery = Delivery(1, True, "x", "k\udcff", made.raw, b"body")
-    (row,) = to_batch([delivery], "q", include_headers=True, first_offset=7).to_pylist()
+    (row,) = to_batch([delivery], "q", include_headers="map", first_offset=7).to_pylist()
     assert row.pop("timestamp").timestamp() == 1767323045
     headers = dict(row.pop("headers"))
     assert headers == {"s": "t", "n": "5", "x": "\ufffd", "f": '{"a":[1,null]}', "v": None}
@@ -243,10 +247,48 @@ def test_a_message_becomes_a_row() -> None:
     }  # fmt: skip
 
 
-def test_arrow_and_spark_agree_on_the_columns() -> None:
-    ddl = ", ".join(f"{name} {kind}" for name, kind in READ_COLUMNS.items())
-    assert arrow_schema(include_headers=True).types == _arrow(struct(ddl)).types
-    assert "headers" not in arrow_schema(include_headers=False).names
+def read_struct(value: str) -> StructType:
+    """The columns that are read with this value of includeHeaders."""
+    ddl = read_ddl(options.parse({"includeHeaders": value}))
+    return struct(ddl.replace("`", ""))
+
+
+@pytest.mark.parametrize("value", ["map", "true", "false"])
+def test_arrow_and_spark_agree_on_the_columns(value: str) -> None:
+    assert arrow_schema(value).equals(_arrow(read_struct(value)))
+    assert ("headers" in arrow_schema(value).names) == (value != "false")
+
+
+def test_headers_as_kafka_has_them() -> None:
+    """An array of structs of key and octets, to read and to write."""
+    headers = {"s": "ö", "n": 5, "x": b"\xff", "v": None}
+    delivery = Delivery(1, False, "", "k", Properties.build(headers=headers).raw, b"")
+    (row,) = to_batch([delivery], "q", include_headers="true").to_pylist()
+    pairs = [("s", "ö".encode()), ("n", b"5"), ("x", b"\xff"), ("v", None)]
+    assert row["headers"] == [{"key": key, "value": value} for key, value in pairs]
+    (written,) = properties(encode(f"body binary, headers {HEADER_ARRAY}", [{"body": b"", "headers": row["headers"]}]))
+    assert written.headers == dict(pairs)
+
+
+@pytest.mark.parametrize("pair", [None, {"key": None, "value": b""}])
+def test_a_header_needs_a_key(pair: dict[str, object] | None) -> None:
+    with pytest.raises(ColumnError, match="header without a key"):
+        encode(f"body binary, headers {HEADER_ARRAY}", [{"body": b"", "headers": [pair]}])
+
+
+@pytest.mark.parametrize(
+    ("ddl", "why"),
+    [
+        ("id int, name string", "'id int' is none of them. They are body binary, "),
+        ("body string", "'body string' is none of them"),
+        ("body binary", "some are missing"),
+    ],
+)
+def test_other_columns_cannot_be_asked_for(ddl: str, why: str) -> None:
+    parsed = options.parse({})
+    with pytest.raises(ColumnError, match=rf"leave \.schema\(…\) out: {why}"):
+        check_read(struct(ddl), parsed)
+    check_read(read_struct("map"), parsed)
 
 
 @pytest.mark.parametrize(
@@ -254,5 +296,5 @@ def test_arrow_and_spark_agree_on_the_columns() -> None:
 )
 def test_odd_timestamps(value: int, seconds: float | None) -> None:
     delivery = Delivery(1, False, "", "", Properties.build(timestamp=value).raw, b"")
-    (row,) = to_batch([delivery], "q", include_headers=False).to_pylist()
+    (row,) = to_batch([delivery], "q", include_headers="false").to_pylist()
     assert (row["timestamp"].timestamp() if row["timestamp"] else None) == seconds

@@ -14,7 +14,7 @@ from rabbitlike.spark import ledger
 from rabbitlike.spark.address import Address
 from rabbitlike.spark.encode import Messages
 from rabbitlike.spark.identity import Writing
-from rabbitlike.spark.ledger import LedgerError, write_once
+from rabbitlike.spark.ledger import LedgerError, write_once, write_whole
 from rabbitlike.spark.options import Options
 from rabbitlike.spark.publisher import Refused, route
 from rabbitlike.spark.wire import Connection
@@ -77,9 +77,30 @@ def test_what_fails_leaves_nothing(options: Options, client: Connection, queue: 
     assert write_once(options, Writing(app, 0), "query", [messages(queue, 3)])
 
 
-def test_unroutable_rows_are_told_of(options: Options, queue: str, app: str) -> None:
-    with pytest.raises(Refused, match="committed, but not whole: the broker returned 2 messages"):
-        write_once(options, Writing(app, 0), "query", [messages(queue, 1), messages("nowhere", 2)])
+@pytest.mark.parametrize(
+    ("exchange", "why"),
+    [
+        ("", r"for lack of a queue: no queue 'nowhere' in vhost '/'; create the queue"),
+        ("amq.topic", r"2 mandatory messages .* to exchange 'amq.topic' with routing key 'nowhere'; create the queue"),
+    ],
+)
+@pytest.mark.parametrize("is_noted", [True, False], ids=["with a note", "without"])
+def test_unroutable_rows_are_told_of_before_the_commit(
+    options: Options, client: Connection, queue: str, app: str, exchange: str, why: str, is_noted: bool
+) -> None:
+    """Nothing is written then, neither rows nor note: the epoch can be written whole later."""
+    lost = Messages(2, [route(exchange, "nowhere", mandatory=True)] * 2, [PERSISTENT] * 2, [b"1", b"2"])
+    parts = [messages(queue, 1), lost]
+    with pytest.raises(Refused, match=f"^nothing was written.*{why}"):
+        write_once(options, Writing(app, 0), "query", parts) if is_noted else write_whole(options, parts)
+    assert depth(client, queue) == 0
+    assert write_once(options, Writing(app, 0), "query", [messages(queue, 1)])
+
+
+def test_what_may_be_dropped_is_not_looked_for(options: Options, client: Connection, queue: str, app: str) -> None:
+    lost = Messages(1, [route("", "nowhere", mandatory=False)], [PERSISTENT], [b"1"])
+    assert write_once(options, Writing(app, 0), "query", [messages(queue, 1), lost])
+    assert depth(client, queue) == 1
 
 
 def test_a_driver_that_dies_before_the_commit_leaves_nothing(

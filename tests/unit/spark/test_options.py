@@ -46,6 +46,12 @@ def test_what_is_like_nothing_is_refused_all_the_same() -> None:
         ("tls", "perhaps", "true or false"),
         ("port", "0", "a number from 1 to 65535"),
         ("uri", "http://localhost", "begins with amqp://"),
+        ("uri", "nonsense", "'nonsense' is no broker's URI: it begins with amqp:// or amqps://, as amqp://guest"),
+        ("uri", "localhost:5672", "'localhost:5672' is no broker's URI"),
+        ("startingOffsets", "latest", "must be earliest: a queue has no offsets.* purge the queue first"),
+        ("startingOffsets", '{"q": 5}', "must be earliest"),
+        ("endingOffsets", "earliest", "must be latest"),
+        ("includeHeaders", "yes", "map, true or false"),
         ("uri", "amqp://localhost:port", "port"),
         ("uri", "amqps://localhost?verfy=x", "verfy"),
     ],
@@ -53,6 +59,33 @@ def test_what_is_like_nothing_is_refused_all_the_same() -> None:
 def test_a_value_that_cannot_be_is_refused(name: str, value: str, why: str) -> None:
     with pytest.raises(OptionError, match=why):
         options.parse({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("subscribe", "option queue"),
+        ("kafka.bootstrap.servers", "option uri"),
+        ("topic", "option exchange"),
+        ("path", "option queue"),
+    ],
+)
+def test_options_of_other_sources_are_told_what_to_write_instead(name: str, instead: str) -> None:
+    with pytest.raises(OptionError, match=f"amqp has no option '{name}': .*{instead}"):
+        options.parse({name: "x"})
+
+
+def test_options_of_spark_itself_are_ignored() -> None:
+    given = {"checkpointLocation": "/c", "queryName": "totals", "asyncProgressTrackingEnabled": "true"}
+    parsed = options.parse({key.lower(): value for key, value in given.items()})
+    assert parsed == options.Options(Address(), query_name="totals")
+
+
+def test_kafkas_words_for_options() -> None:
+    assert options.parse({"minPartitions": "4"}).num_partitions == 4
+    assert options.parse({"maxOffsetsPerTrigger": "7"}).max_rows_per_trigger == 7
+    with pytest.raises(OptionError, match="options minPartitions and numPartitions are one"):
+        options.parse({"minPartitions": "4", "numPartitions": "5"})
 
 
 def test_sizes() -> None:
@@ -84,9 +117,14 @@ def test_uris() -> None:
 def test_a_password_is_not_shown() -> None:
     parsed = options.parse({"uri": "amqp://user:hunter2@h/v"})
     assert "hunter2" not in f"{parsed!r} {parsed.address} {parsed.address!r}"
+    with pytest.raises(OptionError) as refusal:
+        options.parse({"uri": "user:hunter2@h"})
+    assert "hunter2" not in str(refusal.value)
 
 
 # The page about it
+
+KAFKAS = ("maxOffsetsPerTrigger", "minPartitions")
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -105,7 +143,7 @@ def test_every_option_is_documented_with_its_default() -> None:
             documented[name] = shown[min(at, len(shown) - 1)]
     of_address = {name: documented.pop(name) for name in options.ADDRESS_NAMES}
     assert of_address["uri"] == f"`{address.DEFAULT_URI}`"
-    known = {name: shown_default(name) for name in options.NAMES if name != "maxOffsetsPerTrigger"}
+    known = {name: shown_default(name) for name in options.NAMES if name not in KAFKAS}
     assert documented == known
 
 

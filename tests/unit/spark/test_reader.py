@@ -1,8 +1,7 @@
 """Queues read as streams, asked as Spark asks: what comes again, and what does not, whatever dies in between."""
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +10,14 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from rabbitlike.protocol.errors import AmqpError
-from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark.address import Address
+from rabbitlike.spark.dial import Lost
 from rabbitlike.spark.options import OptionError, Options
-from rabbitlike.spark.publisher import Publisher, route
-from rabbitlike.spark.reader import AmqpBatchReader, Offset, QueueReader, SpooledReader, UnspooledReader, stream_reader
+from rabbitlike.spark.reader import AmqpBatchReader, Offset, QueueReader, UnspooledReader, stream_reader
 from rabbitlike.spark.spool import Spool, SpoolError
-from rabbitlike.spark.wire import Connection, Lost
+from rabbitlike.spark.wire import Connection
 from tests.support.broker_process import running
-
-ALL = ReadMaxRows(1000)
+from tests.unit.spark.reading import ALL, NUMBERS, depth, die, epochs, fill, rows
 
 
 @pytest.fixture
@@ -33,65 +30,6 @@ def options(address: Address, queue: str, tmp_path: Path) -> Options:
         confirm_timeout_ms=20_000,
         num_partitions=2,
     )
-
-
-@pytest.fixture
-def made() -> Iterator[Callable[..., QueueReader]]:
-    """Readers that are stopped at the end."""
-    readers: list[QueueReader] = []
-
-    def make(options: Options) -> QueueReader:
-        readers.append(stream_reader(options))
-        return readers[-1]
-
-    yield make
-    for reader in readers:
-        die(reader)
-
-
-def die(reader: QueueReader) -> None:
-    """What is left when its process is gone: nothing of it but files."""
-    reader.stop()
-    if isinstance(reader, SpooledReader) and reader._opened is not None:
-        reader._opened.close()
-        reader._opened = None
-
-
-def fill(client: Connection, queue: str, *bodies: bytes, ids: bool = False) -> None:
-    lists = (
-        [Properties.build(delivery_mode=2, message_id=body.decode()).raw for body in bodies]
-        if ids
-        else itertools.repeat(Properties.build(delivery_mode=2).raw)
-    )
-    publisher = Publisher(client, 1000)
-    publisher.publish(itertools.repeat(route("", queue, mandatory=True)), lists, bodies)
-    publisher.finish()
-
-
-def rows(reader: QueueReader, start: Offset, end: Offset) -> list[bytes]:
-    """What the tasks of an epoch would hand to Spark."""
-    batches = [batch for partition in reader.partitions(start, end) for batch in reader.read(partition)]
-    return [row["body"] for batch in batches for row in batch.to_pylist()]
-
-
-def epochs(reader: QueueReader, start: Offset, limit: ReadMaxRows = ALL) -> tuple[list[bytes], Offset]:
-    """Epoch after epoch until there is no more, committed as Spark does: one late, the last one never."""
-    found: list[bytes] = []
-    reader.prepareForTriggerAvailableNow()
-    while True:
-        end = reader.latestOffset(start, limit)
-        if end == start:
-            return found, end
-        found += rows(reader, start, end)
-        reader.commit(start)
-        start = end
-
-
-def depth(client: Connection, queue: str) -> int:
-    return client.declare_queue(queue, passive=True).message_count
-
-
-NUMBERS = [b"%d" % number for number in range(50)]
 
 
 @pytest.mark.parametrize("mode", ["spool", "commit", "auto"])
@@ -246,9 +184,10 @@ def test_a_checkpoint_and_a_spool_that_are_not_of_one_query(
 
 
 def test_one_query_has_a_spool(options: Options, made: Callable[..., QueueReader]) -> None:
-    made(options).initialOffset()
+    start: Offset = {"position": 0}
+    made(options).latestOffset(start, ALL)
     with pytest.raises(SpoolError, match="another query"):
-        made(replace(options, confirm_timeout_ms=300)).initialOffset()
+        made(replace(options, confirm_timeout_ms=300)).latestOffset(start, ALL)
 
 
 def test_a_broker_that_restarts_costs_nothing(tmp_path: Path, made: Callable[..., QueueReader]) -> None:

@@ -19,10 +19,11 @@ from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark import options
 from rabbitlike.spark.address import Address, Tls, parse
+from rabbitlike.spark.dial import Lost
 from rabbitlike.spark.identity import Task
 from rabbitlike.spark.publisher import Publisher, Refused, route
 from rabbitlike.spark.schema import plan_write
-from rabbitlike.spark.wire import Connection, Lost
+from rabbitlike.spark.wire import Connection
 from rabbitlike.spark.writer import Sink
 from tests.support.broker_process import ROOT, BrokerProcess, environment, running
 from tests.support.frames import encode_method, loose
@@ -110,6 +111,14 @@ def test_a_full_queue_is_an_error(client: Connection, queue: str) -> None:
         publish(client, to(full), b"1", b"2", b"3")
 
 
+@pytest.mark.parametrize("window", [1, 2000])
+def test_a_row_that_is_too_large_is_told_of(window: int) -> None:
+    with running("--max-message-size", "1MiB") as broker, Connection(Address(port=broker.port)) as connection:
+        connection.declare_queue("q")
+        with pytest.raises(Refused, match=r"a row is too large, its message size 3000000 .* \(max_message_size of the"):
+            publish(connection, to("q"), b"small", b"x" * 3_000_000, window=window)
+
+
 def test_a_missing_exchange_is_an_error(client: Connection) -> None:
     with pytest.raises(AmqpError, match="404 NOT_FOUND - no exchange 'nix' in vhost '/'"):
         publish(client, route("nix", "", mandatory=True), b"1")
@@ -156,6 +165,14 @@ def test_a_broker_that_goes_away_is_told(tmp_path: Path) -> None:
         broker.process.kill()
         broker.process.wait()
         with pytest.raises(Lost, match="lost"):
+            connection.declare_queue("q")
+
+
+def test_a_broker_that_shuts_down_is_lost() -> None:
+    """It says so with connection.close, which is no fault of ours: who can go on later does."""
+    with running() as broker, Connection(Address(port=broker.port)) as connection:
+        broker.stop()
+        with pytest.raises(Lost, match="the broker closed it: CONNECTION_FORCED"):
             connection.declare_queue("q")
 
 
