@@ -1,18 +1,27 @@
 """The log, on standard error or in a file: what a line looks like, and that it costs little.
 
 Each connection writes a line, so a storm of connections is a storm of lines. A file is opened anew when the log is
-configured again: whoever moves it away (logrotate) sends SIGHUP, and the next line is in a new one.
+configured again: whoever moves it away (logrotate) sends SIGHUP, and the next line is in a new one. Logging never waits
+for the disk: a thread writes, and when too many lines wait, the next ones are left out and counted.
 """
 
 import logging
 import os
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final, TextIO
 
 #: Lines tell of clients and their addresses: for the owner and its group.
 FILE_MODE: Final = 0o640
+#: Lines that wait to be written, at most, and that are written at once.
+MOST_LINES: Final = 10_000
+LINES_TOGETHER: Final = 100
+#: How long a broker that ends waits for its log.
+FLUSH_S: Final = 2.0
 
 
 class LineFormat(logging.Formatter):
@@ -63,19 +72,80 @@ def is_plain(record: logging.LogRecord) -> bool:
     return not (record.exc_info or record.exc_text or record.stack_info)
 
 
-class Output(logging.StreamHandler[TextIO]):
-    """Standard error, or a file that can be opened anew."""
+class Output(logging.Handler):
+    """Standard error, or a file that can be opened anew. A thread writes the lines: a disk or a pipe that does not take
+    them must not stop the broker."""
 
     def __init__(self) -> None:
-        super().__init__(sys.stderr)
+        super().__init__()
+        self._stream: TextIO = sys.stderr
         self._opened: TextIO | None = None
+        #: Held while the stream is written to or changed.
+        self._writing = threading.Lock()
+        #: Lines to write; an event among them is set when all before it are written.
+        self._waiting: SimpleQueue[str | threading.Event] = SimpleQueue()
+        self._left_out = 0
+        self._thread: threading.Thread | None = None
 
     def reopen(self, file: Path | None) -> None:
         opened = None if file is None else _open(file)
-        self.setStream(sys.stderr if opened is None else opened)
-        if self._opened is not None:
-            self._opened.close()
-        self._opened = opened
+        with self._writing:
+            self._stream = sys.stderr if opened is None else opened
+            if self._opened is not None:
+                self._opened.close()
+            self._opened = opened
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._waiting.qsize() >= MOST_LINES:
+            self._left_out += 1
+            return
+        try:
+            line = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        if self._left_out:
+            line = f"{line}\n{self.format(_left_out(self._left_out))}"
+            self._left_out = 0
+        self._put(line)
+
+    def flush(self) -> None:
+        """Wait until everything is written, but not for ever."""
+        if self._thread is not None:
+            written = threading.Event()
+            self._put(written)
+            written.wait(FLUSH_S)
+
+    def _put(self, line: str | threading.Event) -> None:
+        self._waiting.put(line)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_on, name="log", daemon=True)
+            self._thread.start()
+
+    def _write_on(self) -> None:
+        while True:
+            lines, written = self._next()
+            if lines:
+                with self._writing, suppress(OSError, ValueError):  # there is nowhere to report it
+                    self._stream.write("\n".join([*lines, ""]))
+                    self._stream.flush()
+            if written is not None:
+                written.set()
+
+    def _next(self) -> tuple[list[str], threading.Event | None]:
+        """Some lines that are written together, and who waits for them."""
+        lines: list[str] = []
+        while not lines or (len(lines) < LINES_TOGETHER and not self._waiting.empty()):
+            line = self._waiting.get()
+            if isinstance(line, threading.Event):
+                return lines, line
+            lines.append(line)
+        return lines, None
+
+
+def _left_out(count: int) -> logging.LogRecord:
+    text = "%d lines before this one were left out: the log could not be written fast enough"
+    return logging.LogRecord(__name__, logging.WARNING, "", 0, text, (count,), None)
 
 
 _output: Final = Output()

@@ -44,8 +44,8 @@ class Bystander:
 
 @contextmanager
 def bounded_time(most_s: float) -> Iterator[None]:
-    """What happens inside computes for no longer; the machine may be as busy as it likes. The collector is off: with all
-    that a worker of the suite holds by then, one collection takes half a second."""
+    """What happens inside computes for no longer; the machine may be as busy as it likes. The collector is off: with
+    all that a worker of the suite holds by then, one collection takes half a second."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -2,10 +2,16 @@
 
 import json
 import logging
+import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
-from rabbitlike.log import JsonFormat, LineFormat
+import pytest
+
+from rabbitlike.log import LINES_TOGETHER, MOST_LINES, JsonFormat, LineFormat, Output
 
 
 def record(text: str, *args: object, created: float = 1_700_000_000.5, **more: object) -> logging.LogRecord:
@@ -56,3 +62,56 @@ def test_a_traceback_in_json() -> None:
     assert "\n" not in said
     assert json.loads(said)["msg"] == "it broke"
     assert json.loads(said)["exception"].endswith("RuntimeError: boom")
+
+
+@pytest.fixture
+def output() -> Iterator[Output]:
+    output = Output()
+    output.setFormatter(LineFormat())
+    yield output
+    output.close()
+
+
+def fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b"." * 4096)
+    os.set_blocking(pipe, True)
+
+
+def test_a_log_that_nobody_reads_stops_nobody(output: Output, tmp_path: Path) -> None:
+    """Lines wait for a pipe that is full; too many are left out, and counted where the log goes on."""
+    pipe = tmp_path / "log"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(pipe, os.O_WRONLY)
+    fill(writer)
+    output.reopen(pipe)
+    for number in range(MOST_LINES + 500):
+        output.handle(record("line %d", number))
+    os.set_blocking(reader, True)
+    read = b""
+    while b"line 9999\n" not in read:
+        read += os.read(reader, 65_536)
+    output.handle(record("the last"))
+    while not read.endswith(b"fast enough\n"):
+        read += os.read(reader, 65_536)
+    lines = read.lstrip(b".").decode().splitlines()
+    numbers = [int(line.split()[-1]) for line in lines[:-2]]
+    assert numbers == [*range(len(numbers))]
+    assert MOST_LINES <= len(numbers) <= MOST_LINES + LINES_TOGETHER
+    assert lines[-2].endswith("the last")
+    assert f"{MOST_LINES + 500 - len(numbers)} lines before this one were left out" in lines[-1]
+    output.reopen(None)
+    os.close(writer)
+    os.close(reader)
+
+
+def test_everything_is_written_when_it_is_flushed(output: Output, tmp_path: Path) -> None:
+    output.reopen(tmp_path / "log")
+    for number in range(1000):
+        output.handle(record("line %d", number))
+    output.flush()
+    assert len((tmp_path / "log").read_text().splitlines()) == 1000
+    output.reopen(None)

@@ -144,7 +144,7 @@ class TestCredit:
         assert pair.broker.vhosts["/"].queues["expiring"].message_count == 0
 
     def test_small_messages_count_by_their_number(self, disk: SimulatedDisk) -> None:
-        """Before and after a commit each of its messages is looked at in one turn, which takes as long for small ones."""
+        """Before and after a commit each of its messages is looked at in one turn, small or large."""
         pair = disk.boot()
         ch = pair.connect().channel()
         declare(pair, ch)
