@@ -414,14 +414,17 @@ class Channel(Publisher):
 
     def release(self) -> bool:
         """Give back what a closed channel has, as much as the turn has time for; True: there is more."""
+        transaction = self.transaction
+        if transaction is not None and transaction.settles:
+            self.unacked.put_back([delivery for delivery, _ in transaction.settles])
+        self.transaction = None
+        # Messages before consumers: the next active consumer of a queue must find them in their places.
+        if self.recover(self.unacked.last_tag):
+            return True
         # The last first: none becomes the active one of its queue just to leave it.
         while self._leaving:
             consumer = self._leaving.pop()
             consumer.queue.remove_consumer(consumer)
             if self.turn.is_spent():
-                return True
-        transaction = self.transaction
-        if transaction is not None and transaction.settles:
-            self.unacked.put_back([delivery for delivery, _ in transaction.settles])
-        self.transaction = None
-        return self.recover(self.unacked.last_tag)
+                return len(self._leaving) > 0
+        return False

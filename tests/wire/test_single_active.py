@@ -70,6 +70,29 @@ def test_next_one_takes_over_with_what_was_unacked_first(ending: str) -> None:
     third.expect_nothing()
 
 
+@pytest.mark.parametrize("ending", ["channel", "drop"])
+def test_next_one_waits_until_all_has_come_back(ending: str) -> None:
+    """#127 also where that takes many turns, and other clients are served in between."""
+    pair = Pair()
+    active, heir = pair.connect().channel(), pair.connect().channel()
+    active.declare("q", arguments=SINGLE)
+    active.qos(100)
+    active.consume("q", "a")
+    heir.consume("q", "h")
+    bodies = [b"%d" % number for number in range(150)]
+    publish(active, *bodies)
+    assert active.bodies() == bodies[:100]
+    pair.broker.turn.stride = 1
+    pair.clock.tick_ns = 10_000_000  # each look at the clock finds the turn's time over
+    if ending == "channel":
+        active.send(commands.Channel.Close(200, "", 0, 0))
+    else:
+        active.client.drop()
+    for _ in range(500):
+        pair.clock.advance(1)
+    assert heir.bodies() == bodies
+
+
 def test_cancel_hands_over() -> None:
     """#127 a cancelled consumer keeps its unacked messages; what comes next goes to the heir."""
     client = Pair().connect()
