@@ -343,14 +343,17 @@ class Flow(FrameReader):
             self.let_go("long")
             if "unread" not in self._holds:
                 fresh_bytes = self.fresh_bytes()
-                self._go_on()
+                self._read_on()
                 self._published(fresh_bytes)
         return False
 
     def _go_on(self) -> None:
-        """Answers have been taken, or work is done: handle what was left unread, and read on."""
+        """Answers have been taken: handle what was left unread, and read on."""
         self._unread = 0
         self.let_go("unread")
+        self._read_on()
+
+    def _read_on(self) -> None:
         if not self._works:
             self.is_stalled = False
             self.handle_leftover()

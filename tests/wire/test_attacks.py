@@ -368,8 +368,11 @@ def test_acks_still_work_for_one_who_does_not_read(pair: Pair) -> None:
     assert len(ch.deliveries()) == 10
 
 
-def test_asker_that_never_reads(pair: Pair, bystander: Bystander) -> None:
-    """#15 A client that asks and asks but reads no answer is not read for ever, either."""
+@pytest.mark.parametrize("is_sliced", [False, True], ids=["whole", "sliced"])
+def test_asker_that_never_reads(pair: Pair, bystander: Bystander, is_sliced: bool) -> None:
+    """#15 A client that asks and asks but reads no answer is not read for ever, either, on a busy broker as well."""
+    if is_sliced:
+        pair.slice()
     client = pair.connect()
     ch = client.channel(1)
     name = "q" * 250

@@ -16,7 +16,7 @@ from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.frames import Likeness, OutBuffer
 from rabbitlike.storage.columns import values
 from tests.support import frames
-from tests.support.pair import Channel, Client, Cut, Pair, bytewise, random_cuts, whole
+from tests.support.pair import Channel, Client, Cut, Pair, bytewise, random_cuts, whole, whole_turns
 
 #: More than are looked at together, and more than a ring begins with.
 MANY = 300
@@ -157,6 +157,7 @@ def test_a_wrong_end_amid_a_run() -> None:
     assert watcher.drain() == bodies(0, 59)
 
 
+@whole_turns
 def test_a_refusal_amid_a_run() -> None:
     """A queue that is full refuses each by itself, and says so in order."""
     ch = Pair().connect().channel()
@@ -174,6 +175,7 @@ def test_a_limit_drops_from_the_head() -> None:
     assert ch.drain() == bodies(20, 30)
 
 
+@whole_turns
 def test_each_that_goes_nowhere_comes_back() -> None:
     ch = Pair().connect().channel()
     ch.confirm()
@@ -200,6 +202,7 @@ def test_a_run_that_may_not_be_published_closes_the_channel_once() -> None:
     ch.expect_nothing()
 
 
+@whole_turns
 def test_each_of_a_run_is_confirmed_and_counted() -> None:
     pair = Pair()
     ch = pair.connect().channel()
@@ -483,6 +486,7 @@ def test_a_run_has_the_octets_of_its_deliveries(first_tag: int) -> None:
 # Settled
 
 
+@whole_turns
 def test_an_ack_of_many() -> None:
     """Deliveries of two times, two queues, a consumer and basic.get, in one ack, each counted where it belongs."""
     pair = Pair()
