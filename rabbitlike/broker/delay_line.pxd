@@ -12,10 +12,10 @@ cdef class Line:
     cdef list _times
     cdef set _mixed
 
-    @cython.locals(due_ms=int64_t, others=list, last=Message)
+    @cython.locals(due_ms=int64_t, last=Message)
     cdef object put(self, Message message)
     cdef int64_t first_ms(self) except -1
-    @cython.locals(due_ms=int64_t, messages=list, message=Message, taken=Py_ssize_t)
+    @cython.locals(due_ms=int64_t, message=Message)
     cdef bint take_first(self, list due, Py_ssize_t stride, int64_t last_position) except -1
     cdef object clear(self)
     @cython.locals(due_ms=int64_t)

@@ -3,6 +3,7 @@
 Those that were cancelled meanwhile stand here until their time comes, and are passed over then.
 """
 
+from collections import deque
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Final
@@ -22,7 +23,7 @@ class Line:
     def __init__(self) -> None:
         #: By when they are due; these times, a heap; and those of them whose messages came in another order than that
         #: of publishing.
-        self._messages: dict[int, list[Message]] = {}
+        self._messages: dict[int, deque[Message]] = {}
         self._times: list[int] = []
         self._mixed: set[int] = set()
 
@@ -33,7 +34,7 @@ class Line:
         due_ms = message.expires_at_ms
         others = self._messages.get(due_ms)
         if others is None:
-            self._messages[due_ms] = [message]
+            self._messages[due_ms] = deque((message,))
             heappush(self._times, due_ms)
             return
         last = others[len(others) - 1]
@@ -57,13 +58,12 @@ class Line:
         messages = self._messages[due_ms]
         if due_ms in self._mixed:
             self._mixed.discard(due_ms)
-            messages.sort(key=_POSITION)
-        taken = 0
-        for message in messages:
+            messages = self._messages[due_ms] = deque(sorted(messages, key=_POSITION))
+        while messages:
+            message = messages[0]
             if len(due) >= stride or message.position > last_position:
-                self._messages[due_ms] = messages[taken:]
                 return False
-            taken += 1
+            messages.popleft()
             if message.state == READY:
                 due.append(message)
         self._forget_first()

@@ -11,7 +11,7 @@ from rabbitlike.broker.queues.record cimport unpack
 from rabbitlike.broker.turn cimport Turn
 
 cdef int GONE, LOGGED, READY, NARROWEST, SOURCE_BITS
-cdef int64_t NEVER, NEAR_MS, STRIDE, LATE_STRIDE, LATE_MS
+cdef int64_t NEVER, NEAR_MS, STRIDE
 
 
 cdef class Delays:
@@ -51,8 +51,9 @@ cdef class Delays:
     @cython.locals(message=Message, bucket=Bucket, messages=list)
     cdef object _line_up(self, DelayLog stored, DelayBatch batch)
     @cython.locals(
-        due=list, message=Message, first_ms=int64_t, barrier_ms=int64_t, barrier_position=int64_t, stride=Py_ssize_t
+        due=list, message=Message, first_ms=int64_t, barrier_ms=int64_t, barrier_position=int64_t
     )
+    cdef bint _release_some(self, int64_t now_ms) except -1
     cdef object _release(self, int64_t now_ms)
     @cython.locals(message=Message, stored_due_ms=int64_t, mark_ms=int64_t)
     cdef object _mark(self, list due, int64_t next_due_ms)

@@ -43,11 +43,8 @@ MERGE_MS: Final = 60_000
 SPREAD_BYTES: Final = 1 << 20
 #: Room for what is in memory of a vhost's delays, in windows of a queue.
 WINDOWS: Final = 4
-#: Messages that go out in one turn.
-STRIDE: Final = 1000
-#: The same, when they are late by so much: intake must not keep them waiting.
-LATE_MS: Final = 20
-LATE_STRIDE: Final = 5000
+#: Messages that are routed between two looks at the turn's time.
+STRIDE: Final = 250
 #: The timer sleeps no longer than that, or a part of what it is told: the machine's clock may be set meanwhile.
 SLEEP_MS: Final = 60_000
 SLEEP_PART: Final = 16
@@ -359,8 +356,8 @@ class Delays:
             return
         if at_ms > now_ms + SLEEP_MS:
             at_ms = now_ms + max(SLEEP_MS, (at_ms - now_ms) // SLEEP_PART)
-        elif at_ms < now_ms:
-            at_ms = now_ms
+        elif at_ms <= now_ms:
+            at_ms = now_ms + self._turn.waits()  # a commit makes room
         if at_ms < self._wakes_at_ms:
             if self._timer is not None:
                 self._timer.cancel()
@@ -432,20 +429,25 @@ class Delays:
             stored.add(bucket, message)
 
     def _release(self, now_ms: int) -> None:
-        """Route what is due, in order, and no more than a turn can bear."""
+        """Route what is due, as long as the turn has time and the store keeps up."""
+        while not self._turn.waits() and self._release_some(now_ms):
+            if self._turn.is_spent(STRIDE):
+                break
+
+    def _release_some(self, now_ms: int) -> bool:
+        """Route the first of what is due, in order. Was there any?"""
         while self._unread and self._unread[0][3].live == 0:
             heappop(self._unread)
         # What is not read yet may come first.
         barrier_ms, barrier_position = self._unread[0][:2] if self._unread else (NEVER, 0)
         due: list[Message] = []
         first_ms = self.line.first_ms()
-        stride = LATE_STRIDE if first_ms < now_ms - LATE_MS else STRIDE
-        while first_ms <= now_ms and first_ms <= barrier_ms and len(due) < stride:
-            if not self.line.take_first(due, stride, barrier_position if first_ms == barrier_ms else NEVER):
+        while first_ms <= now_ms and first_ms <= barrier_ms and len(due) < STRIDE:
+            if not self.line.take_first(due, STRIDE, barrier_position if first_ms == barrier_ms else NEVER):
                 break  # those behind wait for the barrier, or the next turn
             first_ms = self.line.first_ms()
         if not due:
-            return
+            return False
         self._mark(due, min(barrier_ms, self.line.first_ms()))
         for message in due:
             try:
@@ -453,6 +455,7 @@ class Delays:
             except Exception:
                 # It is gone; those behind it must not be.
                 log.exception("a delayed message in vhost '%s' could not be routed", self._vhost.name)
+        return True
 
     def _mark(self, due: list[Message], next_due_ms: int) -> None:
         """All these are gone, says one number; but not of a moment of which more are to come."""

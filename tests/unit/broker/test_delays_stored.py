@@ -1,6 +1,7 @@
 """Delays over a disk: restarts, crashes, buckets that leave memory and come back, cancelling, the machine's clock."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rabbitlike.broker import delay_log, delay_views, delays
 from rabbitlike.broker.delays import Delays
 from rabbitlike.broker.message import Message
 from rabbitlike.storage.check import check
+from tests.support import turns
 from tests.support.crash_pair import START_MS, Disk, DurablePair, SimulatedDisk, SqliteDisk
 from tests.support.pair import Channel, Typed
 
@@ -122,6 +124,41 @@ def test_a_crash_before_the_commit_of_a_release_loses_and_doubles_nothing(disk: 
     assert delays_of(pair).pending == 6
     pair.advance(100)
     assert ch.drain() == [str(number).encode() for number in range(20) if number % 3 == 2]
+
+
+def test_what_is_due_waits_while_the_store_is_behind(disk: Disk) -> None:
+    """A million that are due together must not all be in memory and in one commit."""
+    pair = disk.boot()
+    ch = open_channel(pair)
+    for number in range(3):
+        publish(ch, b"%d" % number, 1000)
+    pair.commit_all()
+    is_behind = True
+    pair.broker.turn.waits = lambda: is_behind
+    advance(pair, 5000, 100)
+    assert pair.broker.vhosts["/"].queues["q"].message_count == 0
+    is_behind = False
+    advance(pair, 2)
+    assert ch.drain("q") == [b"0", b"1", b"2"]
+
+
+def test_what_is_due_goes_out_in_slices(disk: Disk) -> None:
+    pair = disk.boot()
+    ch = open_channel(pair)
+    count = 4 * delays.STRIDE
+    for number in range(count):
+        publish(ch, b"%d" % number, 1000)
+    pair.commit_all()
+    queue = pair.broker.vhosts["/"].queues["q"]
+    pair.clock.tick_ns = 10_000_000  # each look at the clock finds the turn's time over
+    seen = [0]
+    turns.recorder.on_turn = lambda: seen.append(queue.message_count)
+    try:
+        pair.clock.advance(1010)
+    finally:
+        turns.recorder.on_turn = None
+    assert seen[-1] == count
+    assert max(after - before for before, after in pairwise(seen)) == delays.STRIDE
 
 
 def test_confirms_wait_for_the_commit(disk: Disk) -> None:
