@@ -93,7 +93,7 @@ def test_all_addresses_are_ipv4_too() -> None:
     with running("--host", "::") as broker:
         with RawClient.connect(broker.port, "127.0.0.1") as client:
             client.log_in()
-        assert "connection 127.0.0.1:" in broker.log()
+        broker.await_log(r"connection 127\.0\.0\.1:")
         assert "ffff" not in broker.log()
 
 

@@ -2,6 +2,7 @@
 
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
+LOG_TIMEOUT_S = 30.0
 
 T = TypeVar("T", str, bytes)
 
@@ -90,6 +92,14 @@ class BrokerProcess:
         """All it has written to stderr."""
         self._errors.seek(0)
         return self._errors.read()
+
+    def await_log(self, pattern: str, count: int = 1) -> list[str]:
+        """Wait until its log has so many places that match: a thread writes it. All of these places."""
+        deadline = time.monotonic() + LOG_TIMEOUT_S
+        while len(found := [match[0] for match in re.finditer(pattern, self.log())]) < count:
+            assert time.monotonic() < deadline, f"{pattern!r} is not in the log {count} times: {self.log()}"
+            time.sleep(0.01)
+        return found
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to stop; its exit code."""
