@@ -1,10 +1,12 @@
 """Readers and writers whose broker restarts or is not there; another query's spool; and the lag that readers report."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
@@ -75,6 +77,11 @@ def test_tags_of_a_lost_connection_are_not_acknowledged_on_the_next(
         assert rest == NUMBERS
 
 
+def time_with(sleep: Callable[[float], None]) -> SimpleNamespace:
+    """For one module: other threads of the process, Spark's among them, sleep as usual."""
+    return SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+
+
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails who waits for a broker."""
@@ -82,8 +89,8 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: float) -> None:
         raise AssertionError("waits for a broker that never was there")
 
-    monkeypatch.setattr(dial.time, "sleep", fail)
-    monkeypatch.setattr(reader.time, "sleep", fail)
+    for module in (dial, reader):
+        monkeypatch.setattr(module, "time", time_with(fail))
 
 
 @pytest.mark.usefixtures("no_waiting")
@@ -237,7 +244,7 @@ def test_tasks_wait_for_a_broker_that_was_there(
 ) -> None:
     """The driver looks for it when a batch begins; tasks know whether a query had an epoch before."""
     waited: list[float] = []
-    monkeypatch.setattr(dial.time, "sleep", waited.append)
+    monkeypatch.setattr(dial, "time", time_with(waited.append))
     parsed = parse({"uri": "amqp://127.0.0.1:1", "confirmTimeoutMs": "500"})
     sink = Sink(parsed, plan_write(struct("body binary"), parsed), is_stream=is_stream)
     sink.is_away = is_away
