@@ -19,7 +19,9 @@ from typing import Final, TextIO
 FILE_MODE: Final = 0o640
 #: Lines that wait to be written, at most, and that are written at once.
 MOST_LINES: Final = 10_000
-LINES_TOGETHER: Final = 100
+LINES_TOGETHER: Final = 1000
+#: The thread waits so long for more lines: waking it up costs the loop more than a line.
+GATHER_S: Final = 0.01
 #: How long a broker that ends waits for its log.
 FLUSH_S: Final = 2.0
 
@@ -134,8 +136,12 @@ class Output(logging.Handler):
 
     def _next(self) -> tuple[list[str], threading.Event | None]:
         """Some lines that are written together, and who waits for them."""
-        lines: list[str] = []
-        while not lines or (len(lines) < LINES_TOGETHER and not self._waiting.empty()):
+        line = self._waiting.get()
+        if isinstance(line, threading.Event):
+            return [], line
+        time.sleep(GATHER_S)
+        lines = [line]
+        while len(lines) < LINES_TOGETHER and not self._waiting.empty():
             line = self._waiting.get()
             if isinstance(line, threading.Event):
                 return lines, line
