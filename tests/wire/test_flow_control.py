@@ -233,10 +233,16 @@ class TestWaiting:
         assert waited_ms < inflow.PATIENCE_MS
 
     def test_nobody_waits_for_slow_consumers(self, disk: SimulatedDisk) -> None:
-        pair, _consumer, publisher = self.crowd(disk, acks_each_ms=1)
+        pair, consumer, publisher = self.crowd(disk, acks_each_ms=1)
+        for _ in range(inflow.SAMPLE_MS + inflow.LOOK_MS):  # how slow they are is measured first
+            self.ack(consumer)
+            pair.advance(1)
         assert is_read(publisher.client)
-        publish(publisher, 2000, properties=PLAIN)
-        assert is_read(publisher.client)
+        for _ in range(40):
+            publish(publisher, 50, properties=PLAIN)
+            assert is_read(publisher.client)
+            self.ack(consumer)
+            pair.advance(1)
         assert pair.broker.vhosts["/"].queues["q"].ready.is_spilling
 
     def test_nobody_waits_where_nobody_consumes(self, disk: SimulatedDisk) -> None:
@@ -251,8 +257,45 @@ class TestWaiting:
     def test_consumers_that_stop_do_not_stop_publishers(self, disk: SimulatedDisk) -> None:
         pair, _, publisher = self.crowd(disk)
         assert not is_read(publisher.client)
-        pair.advance(inflow.PATIENCE_MS)
+        pair.advance(inflow.STOPPED_MS)
         assert is_read(publisher.client)
+
+    def test_consumers_that_pause_have_not_stopped(self, disk: SimulatedDisk) -> None:
+        """A consumer that waits for a processor for a while must not start a backlog on disk."""
+        pair, consumer, publisher = self.crowd(disk)
+        for _ in range(20):
+            self.ack(consumer)
+            pair.advance(1)
+            publish(publisher, 100, properties=PLAIN)
+        assert not is_read(publisher.client)
+        pair.advance(25)
+        assert not is_read(publisher.client)
+
+    def test_the_first_burst_waits_until_the_rate_is_known(self, disk: SimulatedDisk) -> None:
+        pair = disk.boot()
+        consumer, publisher = pair.connect().channel(), pair.connect().channel()
+        consumer.declare("q")
+        consumer.qos(100)
+        consumer.consume("q")
+        publish(publisher, 600, properties=PLAIN)
+        assert not is_read(publisher.client)
+
+    def test_paging_ends_when_consumers_are_fast_again(self, disk: SimulatedDisk) -> None:
+        """Publishers that keep up with consumers would leave a queue on disk for ever, and it is slower there."""
+        pair, consumer, publisher = self.crowd(disk, acks_each_ms=20)
+        queue = pair.broker.vhosts["/"].queues["q"]
+        pair.advance(inflow.STOPPED_MS)
+        while not queue.ready.is_spilling:
+            publish(publisher, 20, properties=PLAIN)
+        for _ in range(1000):
+            self.ack(consumer)
+            pair.advance(1)
+            pair.commit_all()
+            if is_read(publisher.client):
+                publish(publisher, 20, properties=PLAIN)
+            if not queue.ready.is_spilling:
+                break
+        assert not queue.ready.is_spilling
 
     def test_a_queue_that_goes_lets_its_publishers_go(self, disk: SimulatedDisk) -> None:
         _pair, consumer, publisher = self.crowd(disk)

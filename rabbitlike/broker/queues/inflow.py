@@ -3,7 +3,12 @@
 A queue is crowded when more than `CROWDED_BYTES` are ready in memory. Its publishers wait only if its consumers would
 empty it within `PATIENCE_MS` at their present rate; consumers that are slower get a backlog, which is paged to disk,
 and nobody waits for them. Publishers are let in again in the order they came, a few at a time, once half of the crowd
-has gone. A timer looks after those that wait: consumers that stop must not stop publishers.
+has gone and nothing of it is left on disk. A timer looks after those that wait: consumers that stop must not stop
+publishers.
+
+The rate is measured anew whenever the queue becomes crowded, and publishers wait for the first measurement: at the speed
+of a publisher `SAMPLE_MS` are enough to fill the window and start paging. Once a queue is paging, consumers are slower
+and publishers keep up with them, so that it would never end by itself: publishers wait longer then (`RECOVERY_MS`).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,8 +21,15 @@ if TYPE_CHECKING:
 
 CROWDED_BYTES: Final = 4 * 1024 * 1024
 PATIENCE_MS: Final = 50
-#: The rate of the consumers is measured over this long, at least.
-SAMPLE_MS: Final = 5
+#: The same for a queue that has begun to page.
+RECOVERY_MS: Final = 250
+#: The rate of the consumers is measured over this long, at least. The better of the last two counts: a consumer that
+#: waits for a processor has not stopped.
+SAMPLE_MS: Final = 20
+#: How often those that wait are looked after.
+LOOK_MS: Final = 5
+#: The longest that publishers wait for consumers that have stopped.
+STOPPED_MS: Final = 3 * SAMPLE_MS + LOOK_MS
 #: What one publisher may bring with its next read, about.
 READ_BYTES: Final = 256 * 1024
 
@@ -28,6 +40,8 @@ class Inflow:
     __slots__ = (
         "_admitted_at_ms",
         "_counted",
+        "_former_rate",
+        "_is_measured",
         "_queue",
         "_rate",
         "_room_bytes",
@@ -44,19 +58,22 @@ class Inflow:
         self._timer: Timer | None = None
         #: When publishers were let in last.
         self._admitted_at_ms = 0
-        #: Messages handed out per millisecond, and how many it were when that was last measured.
+        #: Messages handed out per millisecond in the last two samples since the queue became crowded, if there are any.
         self._rate = 0.0
+        self._former_rate = 0.0
+        self._is_measured = False
+        #: When the sample at hand began, and how many messages had been handed out by then. 0: there is none.
         self._sampled_at_ms = 0
         self._counted = 0
 
     def wait(self, publisher: Publishing) -> bool:
         """Must this publisher wait? It is told when it may go on."""
         self._sample()
-        if self._queue.ready.memory_bytes <= self._room_bytes or not self._is_soon_empty():
+        if self._has_room() or not self._is_soon_empty():
             return False
         self._waiting[publisher] = None
         if self._timer is None:
-            self._timer = self._queue.turn.at(SAMPLE_MS, self._look)
+            self._timer = self._queue.turn.at(LOOK_MS, self._look)
         return True
 
     def leave(self, publisher: Publishing) -> None:
@@ -65,9 +82,14 @@ class Inflow:
 
     def drained(self) -> None:
         """Messages were handed out."""
-        now_ms = self._queue.turn.now_ms
-        # Once a millisecond: those let in just now have not been read yet.
-        if self._waiting and now_ms != self._admitted_at_ms and self._queue.ready.memory_bytes <= self._room_bytes:
+        if not self._has_room():
+            return
+        if not self._waiting:
+            self._sampled_at_ms = 0
+            self._is_measured = False
+            self._rate = 0.0
+        elif (now_ms := self._queue.turn.now_ms) != self._admitted_at_ms:
+            # Once a millisecond: those let in just now have not been read yet.
             self._admitted_at_ms = now_ms
             self._admit(max(1, self._room_bytes // READ_BYTES))
 
@@ -85,26 +107,36 @@ class Inflow:
             self._admit(len(self._waiting))
         self.drained()
         if self._waiting:
-            self._timer = self._queue.turn.at(SAMPLE_MS, self._look)
+            self._timer = self._queue.turn.at(LOOK_MS, self._look)
 
     def _admit(self, count: int) -> None:
         for publisher in list(self._waiting)[:count]:
             del self._waiting[publisher]
             publisher.resume_publishing()
 
+    def _has_room(self) -> bool:
+        ready = self._queue.ready
+        # A queue that is empty finds out with the next message that it need not page any more.
+        return ready.memory_bytes <= self._room_bytes and (not ready.is_spilling or ready.count == 0)
+
     def _is_soon_empty(self) -> bool:
-        return self._queue.ready.count <= self._rate * PATIENCE_MS
+        if not self._is_measured:
+            return True
+        ready = self._queue.ready
+        limit_ms = RECOVERY_MS if ready.is_spilling else PATIENCE_MS
+        return ready.count <= max(self._rate, self._former_rate) * limit_ms
 
     def _sample(self) -> None:
         queue = self._queue
         elapsed_ms = queue.turn.now_ms - self._sampled_at_ms
-        if elapsed_ms < SAMPLE_MS:
+        if self._sampled_at_ms != 0 and elapsed_ms < SAMPLE_MS:
             return
         # What came in and is not ready any more has been handed out, or is gone otherwise. Returned messages make it
         # less, which only lets publishers in.
         counted = queue.last_position - queue.ready.count
-        rate = (counted - self._counted) / elapsed_ms
-        # Consumers take and ack in bursts: half of the former rate evens them out.
-        self._rate = max(0.0, (self._rate + rate) / 2)
+        if self._sampled_at_ms != 0:
+            self._former_rate = self._rate
+            self._rate = (counted - self._counted) / elapsed_ms
+            self._is_measured = True
         self._sampled_at_ms = queue.turn.now_ms
         self._counted = counted
