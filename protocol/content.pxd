@@ -30,7 +30,7 @@ cdef class Content:
     cdef object on_publish(self, bytes body)
     cdef object on_part(self)
     @cython.locals(body=bytes)
-    cdef object on_publishes(self, list bodies, Py_ssize_t body_bytes)
+    cdef Py_ssize_t on_publishes(self, list bodies, Py_ssize_t body_bytes) except -1
     @cython.locals(start=Py_ssize_t, key=Py_ssize_t)
     cdef object take_publish(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
     @cython.locals(class_id=uint32_t, weight=uint32_t, body_size=uint64_t)

@@ -80,10 +80,12 @@ class Content:
         """Some of a body has arrived and is kept; the rest is still to come."""
         raise NotImplementedError
 
-    def on_publishes(self, bodies: list[bytes], body_bytes: int) -> None:
-        """The same for several in a row that differ in their bodies alone, of so many octets in all."""
+    def on_publishes(self, bodies: list[bytes], body_bytes: int) -> int:
+        """The same for several in a row that differ in their bodies alone, of so many octets in all. How many of them
+        were handled: the reader keeps the others."""
         for body in bodies:
             self.on_publish(body)
+        return len(bodies)
 
     def take_publish(self, p: bytearray, at: int, end: int) -> None:
         """Arguments of basic.publish in ``p[at:end]``. The ticket before the names is ignored, whatever it holds."""

@@ -68,7 +68,8 @@ cdef class FrameReader:
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, size=Py_ssize_t, following=Py_ssize_t, kind=int, number=int,
                    channel=Content, size_at=Py_ssize_t)
     cpdef object feed(self, bytearray data, Py_ssize_t end)
-    @cython.locals(channel=Content, following=Py_ssize_t, bodies=list, largest=Py_ssize_t, count=Py_ssize_t)
+    @cython.locals(channel=Content, following=Py_ssize_t, bodies=list, largest=Py_ssize_t, count=Py_ssize_t,
+                   around=Py_ssize_t, taken=Py_ssize_t, left=Py_ssize_t)
     cdef bint _repeats(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cdef object _lose_framing(self, const unsigned char* p, Py_ssize_t at, int kind, Py_ssize_t size)
     @cython.locals(index=uint32_t)

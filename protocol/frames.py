@@ -318,6 +318,8 @@ class FrameReader:
         while end - at >= 7:
             if self._may_repeat and self._repeats(p, at, end):
                 at = self.at
+                if self.is_stalled:
+                    return
                 continue
             kind, number, size = octets.frame_head(p, at)
             following = at + size + FRAME_OVERHEAD
@@ -371,8 +373,13 @@ class FrameReader:
         self.method_index = BASIC_PUBLISH
         if count == 1:
             channel.on_publish(bodies[0])
-        else:
-            channel.on_publishes(bodies, following - at - count * (len(self._head) + len(self._between) + 13))
+            return True
+        around = len(self._head) + len(self._between) + 13
+        taken = channel.on_publishes(bodies, following - at - count * around)
+        if taken < count:
+            # The turn has no time for the others: they stay unread.
+            left = count - taken
+            self.at = following - left * around - sum(map(len, bodies[taken:]))
         return True
 
     def _lose_framing(self, p: bytearray, at: int, kind: int, size: int) -> None:

@@ -53,8 +53,8 @@ cdef class Publisher(Content):
     cdef object on_publish(self, bytes body)
     cdef object on_part(self)
     @cython.locals(target=Target, properties=Properties, queue=Queue, body=bytes, number=int64_t, count=Py_ssize_t,
-                   inlet=Counters, messages=list)
-    cdef object on_publishes(self, list bodies, Py_ssize_t body_bytes)
+                   inlet=Counters, messages=list, taken=Py_ssize_t)
+    cdef Py_ssize_t on_publishes(self, list bodies, Py_ssize_t body_bytes) except -1
     @cython.locals(queue=Queue, memory_bytes=int64_t)
     cdef bint _admits_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
     cdef object _count(self, Counters exchange, Py_ssize_t count, Py_ssize_t copies)

@@ -144,6 +144,8 @@ class Publisher(Content):
                 self._publish_delayed(target, body)
             else:
                 self._publish_carefully(target, body)
+            # A read holds some thousand small messages, and each of these takes ten times as long as others.
+            self.connection.stall_if_long()
             return
         properties = self.properties
         accepted = True
@@ -176,12 +178,16 @@ class Publisher(Content):
         if self.turn.alarmed:
             self.connection.block()
 
-    def on_publishes(self, bodies: list[bytes], body_bytes: int) -> None:
+    def on_publishes(self, bodies: list[bytes], body_bytes: int) -> int:
         target = self._target
         if target is None or not self._admits_run(target, len(bodies), body_bytes):
+            taken = 0
             for body in bodies:
                 self.on_publish(body)
-            return
+                taken += 1
+                if self.connection.is_stalled:
+                    break
+            return taken
         properties = self.properties
         number = 0
         if properties.persistent and target.is_stored and self.journal is not None:
@@ -205,6 +211,7 @@ class Publisher(Content):
         for inlet in target.inlets:
             inlet.publish += count
         self._published(True, number, count)
+        return count
 
     def _admits_run(self, target: Target, count: int, body_bytes: int) -> bool:
         """Will so many publishes, of so many octets in all, go their way with nothing to look at in any of them?"""

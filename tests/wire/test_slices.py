@@ -198,6 +198,21 @@ def test_what_a_client_sends_after_its_nack_finds_it_done() -> None:
     assert ch.expect(commands.Queue.DeclareOk).message_count == COUNT
 
 
+def test_publishes_that_need_care() -> None:
+    """They come in one read and look alike, so the reader finds all of them at once."""
+    pair = Sliced()
+    ch = pair.connect().channel()
+    ch.declare("q")
+    counters = pair.broker.vhosts["/"].counters
+    changes = pair.watch(lambda: counters.publish)
+    bodies = [b"%d" % number for number in range(COUNT)]
+    ch.feed(b"".join(publish_frames(ch.number, body, "q", expiration="60000") for body in bodies))
+    check(changes)
+    pair.clock.tick_ns = 0
+    ch.consume("q", no_ack=True)
+    assert ch.bodies() == bodies
+
+
 def test_acks_of_very_many() -> None:
     pair = Sliced()
     ch = hold_all(pair)
