@@ -18,7 +18,7 @@ from benchmarks.brokers import Kind, Launch, Place, Running
 from benchmarks.bystander import EVERY_S
 from benchmarks.children import forked
 from benchmarks.client import Address, Client, Refused
-from benchmarks.soak import client, loads, verdict
+from benchmarks.soak import client, control, loads, verdict
 from benchmarks.soak.board import Board
 from benchmarks.soak.watch import PERIOD_S, Sample, Told, Watch, ask, get
 
@@ -94,9 +94,11 @@ class Soak:
             forked(ask, launch.http, told) as asker,
             forked(client.measure, broker.address, "well-behaved", EVERY_S, False) as quick,
             forked(client.measure, broker.address, "well-behaved.durable", DURABLE_EVERY_S, True) as durable,
+            forked(control.measure) as sleeper,
         ):
             quick.take(START_LIMIT_S)
             durable.take(START_LIMIT_S)
+            sleeper.take(START_LIMIT_S)
             start_rss_bytes = broker.rss_bytes()
             self._sample(watch, CALM_S)
             with suppress(KeyboardInterrupt):
@@ -104,6 +106,7 @@ class Soak:
             self._delete_queues(broker, launch.http)
             self._sample(watch, SETTLE_S)
             times = client.take(quick), client.take(durable)
+            beside = control.take(sleeper)
             asker.start()
         last = watch.look()
         watch.samples.pop()
@@ -112,7 +115,7 @@ class Soak:
             start_rss_bytes, last.rss_bytes, last.alarms, self.errors, watch.warnings(), last.rss_bytes > 0
         )
         verdict.spread_over(watch.samples, watch.began, *times)
-        return verdict.lines(watch.samples, *times, end, rss_limit)
+        return verdict.lines(watch.samples, *times, beside, end, rss_limit)
 
     def _load(self, broker: Running, watch: Watch) -> None:
         with ExitStack() as stack:

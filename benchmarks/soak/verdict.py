@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from benchmarks.bystander import MAX_LIMIT_MS, P99_LIMIT_MS
 from benchmarks.scenarios.scenario import percentile
 from benchmarks.soak.client import Times
+from benchmarks.soak.control import Control
 from benchmarks.soak.watch import Sample
 
 MB = 1_000_000
@@ -40,7 +41,9 @@ class End:
     is_alive: bool
 
 
-def lines(samples: Sequence[Sample], transient: Times, durable: Times, end: End, rss_limit: float) -> list[Line]:
+def lines(
+    samples: Sequence[Sample], transient: Times, durable: Times, beside: Control, end: End, rss_limit: float
+) -> list[Line]:
     took, kept = sorted(transient.took_ms), sorted(durable.took_ms)
     p99, largest = percentile(took, 0.99), took[-1] if took else float("inf")
     rss = max((sample.rss_bytes for sample in samples), default=0.0)
@@ -53,6 +56,8 @@ def lines(samples: Sequence[Sample], transient: Times, durable: Times, end: End,
         Line("  p99", f"{p99:.1f} ms", f"≤ {P99_LIMIT_MS:.0f} ms", p99 <= P99_LIMIT_MS),
         Line("  max", f"{largest:.1f} ms", f"≤ {MAX_LIMIT_MS:.0f} ms", largest <= MAX_LIMIT_MS),
         Line("  persistent: p50 / p99 / max", _three(kept)),
+        Line("a process that only sleeps is late: p50 / p99 / max", _three(beside.late_ms)),
+        Line("processor time that the host gave to others", f"{beside.stolen:.0%}"),
         Line("confirmed messages lost", f"{lost}", "0", lost == 0),
         Line("broker's memory, largest", f"{rss / MB:.0f} MB", f"≤ {rss_limit / MB:.0f} MB", rss <= rss_limit),
         Line(

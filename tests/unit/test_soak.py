@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.soak import charts, verdict
 from benchmarks.soak.client import Times
+from benchmarks.soak.control import Control
 from benchmarks.soak.verdict import MB, End
 from benchmarks.soak.watch import Sample
 
@@ -22,7 +23,7 @@ def exceeded(
     *, times: Times = QUIET, durable: Times = QUIET, end: End = END, rss_mb: float = 100, limit_mb: float = 400
 ) -> list[str]:
     samples = [sample(0), sample(1, rss_mb), sample(2)]
-    lines = verdict.lines(samples, times, durable, end, limit_mb * MB)
+    lines = verdict.lines(samples, times, durable, Control([0.1, 0.2], 0.25), end, limit_mb * MB)
     return [line.what.strip() for line in lines if not line.is_kept]
 
 

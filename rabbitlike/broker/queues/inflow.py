@@ -6,9 +6,9 @@ and nobody waits for them. Publishers are let in again in the order they came, a
 has gone and nothing of it is left on disk. A timer looks after those that wait: consumers that stop must not stop
 publishers.
 
-The rate is measured anew whenever the queue becomes crowded, and publishers wait for the first measurement: at the speed
-of a publisher `SAMPLE_MS` are enough to fill the window and start paging. Once a queue is paging, consumers are slower
-and publishers keep up with them, so that it would never end by itself: publishers wait longer then (`RECOVERY_MS`).
+The rate is measured anew whenever the queue becomes crowded, and publishers wait for the first measurement: they fill
+the window and start paging in less than `SAMPLE_MS`. Once a queue is paging, its consumers are slower and publishers
+keep up with them, so paging would never end by itself: publishers wait longer then (`RECOVERY_MS`).
 """
 
 from typing import TYPE_CHECKING, Final
