@@ -44,6 +44,7 @@ cdef class Turn:
     cpdef object mark(self, object client)
     cpdef object later(self, object work)
     cpdef bint is_spent(self, int steps=*) except -1
+    cpdef bint is_late(self, int steps=*) except -1
     cpdef object look(self)
     cpdef bint serve(self) except -1
     @cython.locals(done=Py_ssize_t)

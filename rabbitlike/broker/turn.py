@@ -186,11 +186,20 @@ class Turn:
         return any(work in self._works for work in works)
 
     def is_spent(self, steps: int = 1) -> bool:
-        """Is the turn's time over? To be asked after each step of long work, or after so many small ones."""
+        """Should long work pause, because the turn's time is over or because too many later calls wait? To be asked
+        after each step of it, or after so many small ones."""
         self._steps_left -= steps
         if self._steps_left > 0:
             return False
-        if self._ticks_ns() >= self._deadline_ns or len(self._later) + len(self._left_later) >= MOST_LATER:
+        return len(self._later) + len(self._left_later) >= MOST_LATER or self.is_late(0)
+
+    def is_late(self, steps: int = 1) -> bool:
+        """Is the turn's time over? `is_spent`, of what clients ask for: later calls may wait for the store for seconds,
+        and no client waits for those of others."""
+        self._steps_left -= steps
+        if self._steps_left > 0:
+            return False
+        if self._ticks_ns() >= self._deadline_ns:
             return True
         self._steps_left = self.stride
         return False
@@ -298,14 +307,8 @@ class Turn:
         return done == len(works)
 
     def _is_over(self) -> bool:
-        """`is_spent`, of what a turn has at its end: each call there counts for several steps."""
-        self._steps_left -= STEPS_PER_CALL
-        if self._steps_left > 0:
-            return False
-        if self._ticks_ns() >= self._deadline_ns:
-            return True
-        self._steps_left = self.stride
-        return False
+        """`is_late`, of what a turn has at its end: each call there counts for several steps."""
+        return self.is_late(STEPS_PER_CALL)
 
     def _leave_rest(self) -> None:
         """The time is over: what is left goes on in turns to come."""
@@ -379,7 +382,7 @@ class Turn:
             work = works.popleft()
             if self._guard(work):
                 works.append(work)
-            if self.is_spent(self.stride):
+            if self.is_late(self.stride):
                 break
 
     def _allow(self, time_ns: int) -> None:

@@ -284,7 +284,7 @@ class Flow(FrameReader):
 
     def stall_if_long(self) -> None:
         """Thousands of requests may come in one read, and some take long: no more of them before others had a turn."""
-        if not self.is_stalled and self.turn.is_spent(STEPS_PER_METHOD):
+        if not self.is_stalled and self.turn.is_late(STEPS_PER_METHOD):
             self.wait_for(_nothing)
 
     def wait_for_begun(self) -> None:
@@ -339,7 +339,7 @@ class Flow(FrameReader):
         except Exception:
             log.exception("a client's work failed: %r", work)  # but the client must be read again
         self._works -= 1
-        if not self._works:
+        if not self._works and not self.is_lost:
             self.let_go("long")
             if "unread" not in self._holds:
                 fresh_bytes = self.fresh_bytes()
