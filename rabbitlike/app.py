@@ -328,7 +328,7 @@ async def _reload_when(asked: asyncio.Event, app: App, read: Callable[[], Settin
         try:
             app.reload(read)
         except Exception:
-            log.exception("reload: what was in force stays so")
+            log.exception("reload: keeping the current options")
 
 
 def _bind_all(wanted: list[Endpoint]) -> list[tuple[Endpoint, list[socket.socket]]]:

@@ -174,11 +174,11 @@ def _commands(only: str | None) -> "typer.Typer":
             typer.echo(f"rabbitlike {__version__}")
             raise typer.Exit
 
-    option = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True, callback=tell_version)
+    option = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True, callback=tell_version)
     version = inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=bool)
 
     commands = typer.Typer(
-        help="An AMQP 0-9-1 broker that any stock client takes for RabbitMQ.",
+        help="An AMQP 0-9-1 message broker compatible with RabbitMQ.",
         pretty_exceptions_enable=False,
         rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes are for people, plain lines for grep
     )
@@ -201,7 +201,7 @@ def _add_own(commands: "typer.Typer") -> None:
     def backup(destination: str, **given: str | list[str] | bool | None) -> int:
         return _back_up(Path(destination), _given(given))
 
-    argument = typer.Argument(metavar="DEST", help="Folder to copy to; it is made.", show_default=False)
+    argument = typer.Argument(metavar="DEST", help="Directory to copy to; it is created.", show_default=False)
     where = inspect.Parameter("destination", inspect.Parameter.KEYWORD_ONLY, default=argument, annotation=str)
     flags = [_flag(each) for each in OPTIONS.values()]
     of_data = [_flag(OPTIONS[name]) for name in ("data_dir", "config")]
@@ -209,8 +209,8 @@ def _add_own(commands: "typer.Typer") -> None:
     _declare(check, of_data)
     _declare(backup, [where, *of_data])
     commands.command("serve", help="Run the broker until SIGTERM or Ctrl-C.")(serve)
-    commands.command("check", help="Look for damage in the data of a stopped broker.")(check)
-    commands.command("backup", help="Copy the data, also while a broker serves.")(backup)
+    commands.command("check", help="Check the data of a stopped broker for damage.")(check)
+    commands.command("backup", help="Back up the data, also of a running broker.")(backup)
 
 
 def _declare(command: Callable[..., int], parameters: list[inspect.Parameter]) -> None:

@@ -52,68 +52,72 @@ class BrokerSettings:
     product: str = option("RabbitMQ", "Product name in the server properties.")
     version: str = option("3.13.7", "Version in the server properties.")
     cluster_name: str = option(_cluster_name, "Cluster name in the server properties.")
-    frame_max: int = option(131_072, "Largest frame offered, in bytes.", ge=4096, le=16_777_216)
-    channel_max: int = option(2047, "Most channels of one connection.", reloads=True, ge=1, le=65_535)
+    frame_max: int = option(131_072, "Maximum frame size offered, in bytes.", ge=4096, le=16_777_216)
+    channel_max: int = option(2047, "Maximum number of channels per connection.", reloads=True, ge=1, le=65_535)
     heartbeat: int = option(
         60, "Heartbeat offered to clients, in seconds; 0 offers none.", reloads=True, ge=0, le=65_535
     )
-    connection_max: int = option(0, "Most connections at a time; 0 sets no limit.", reloads=True, ge=0)
-    consumer_max_per_channel: int = option(0, "Most consumers of one channel; 0 sets no limit.", reloads=True, ge=0)
+    connection_max: int = option(0, "Maximum number of connections; 0 means no limit.", reloads=True, ge=0)
+    consumer_max_per_channel: int = option(
+        0, "Maximum number of consumers per channel; 0 means no limit.", reloads=True, ge=0
+    )
     # spec: nothing larger than 512 MiB can be announced
     max_message_size: int = option(
-        134_217_728, "Largest message body, in bytes.", reloads=True, read="size", ge=0, le=536_870_912
+        134_217_728, "Maximum size of a message body, in bytes.", reloads=True, read="size", ge=0, le=536_870_912
     )
-    default_vhost: str = option("/", "Virtual host that is made at the first start.", min_length=1)
-    default_user: str = option("guest", "User that is made at the first start.", min_length=1)
+    default_vhost: str = option("/", "Virtual host created at the first start.", min_length=1)
+    default_user: str = option("guest", "User created at the first start.", min_length=1)
     default_password: str = option("guest", "Password of that user.", is_secret=True)
     load_definitions: Path | None = option(
-        None, "File of definitions that is taken in at every start; the default vhost and user are not made then."
+        None, "Definitions file imported at every start; the default vhost and user are then not created."
     )
     load_definitions_strict: bool = option(
-        False, "Do not start if that file has entries that are not supported, instead of passing over them."
+        False, "Do not start if that file has unsupported entries, instead of skipping them."
     )
     loopback_users: tuple[str, ...] = option(
         ("guest",),
-        "Users that may log in from this machine only; several times, or with commas; none: nobody.",
+        "Users that can log in from this machine only; repeat it, or use commas; none removes the restriction.",
         reloads=True,
     )
-    password_hashing: Literal["sha256", "sha512"] = option("sha256", "What new passwords are hashed with.")
-    track_auth_attempt_source: bool = option(False, "Count login attempts by user name and address as well.")
+    password_hashing: Literal["sha256", "sha512"] = option("sha256", "Hash for new passwords.")
+    track_auth_attempt_source: bool = option(False, "Also count login attempts by user name and address.")
     default_prefetch: int = option(
-        0, "Prefetch of channels that set none; 0 is unlimited.", reloads=True, ge=0, le=65_535
+        0, "Prefetch of channels that set none; 0 means no limit.", reloads=True, ge=0, le=65_535
     )
-    default_max_length: int = option(0, "Most messages ready in queues that set no limit; 0 sets none.", ge=0)
+    default_max_length: int = option(
+        0, "Maximum number of ready messages in queues without a limit; 0 means no limit.", ge=0
+    )
     default_max_priority: int = option(
-        9, "Highest priority of queues that set none; 0 makes them ignore priorities.", reloads=True, ge=0, le=255
+        9, "Maximum priority of queues that set none; with 0 they ignore priorities.", reloads=True, ge=0, le=255
     )
     default_consumer_timeout_ms: int | None = option(
-        None, "Close channels that leave a delivery unacknowledged this long; none: never.", reloads=True, ge=1
+        None, "Acknowledgement timeout, after which the channel is closed; none disables it.", reloads=True, ge=1
     )
     handshake_timeout_ms: int = option(
-        10_000, "Time a client has from connecting to connection.open.", reloads=True, ge=1
+        10_000, "Time from connecting to connection.open, in milliseconds.", reloads=True, ge=1
     )
     out_buffer_limit: int = option(
-        1_048_576, "Bytes a client may leave unread before deliveries to it pause.", read="size", ge=4096
+        1_048_576, "Bytes that a client can leave unread before deliveries to it pause.", read="size", ge=4096
     )
     unacked_limit: int = option(
         134_217_728,
-        "Memory for unacknowledged messages of one connection before deliveries to it pause; 0 sets no limit.",
+        "Memory for unacknowledged messages of one connection before deliveries to it pause; 0 means no limit.",
         read="size",
         ge=0,
     )
     max_transaction_size: int = option(
-        268_435_456, "Most that one transaction may publish, in bytes.", read="size", ge=65_536
+        268_435_456, "Maximum size of the publishes of one transaction, in bytes.", read="size", ge=65_536
     )
     memory_high_watermark: int | float = option(
-        0.6, "Memory above which publishers are blocked: bytes, or a fraction of the machine's.", read="size", gt=0
+        0.6, "Memory above which publishers are blocked: bytes, or a fraction of the total.", read="size", gt=0
     )
-    memory_check_interval_ms: int = option(1000, "How often memory is looked at.", ge=1)
+    memory_check_interval_ms: int = option(1000, "Interval of the memory check, in milliseconds.", ge=1)
     queue_window: int = option(
-        16_777_216, "Memory a queue's backlog may take before the rest of it stays on disk.", read="size", ge=65_536
+        16_777_216, "Memory for the backlog of one queue; the rest stays on disk.", read="size", ge=65_536
     )
-    event_log: bool = option(False, "Log every step of every message; else those of queues with x-trace.")
+    event_log: bool = option(False, "Log every event of every message; otherwise only of queues with x-trace.")
     event_log_interval_ms: int = option(
-        60_000, "How long events wait to be written to a file, at most.", ge=1000, le=3_600_000
+        60_000, "Maximum time before events are written to a file, in milliseconds.", ge=1000, le=3_600_000
     )
     # parity: RabbitMQ 3.x counts on from an x-death header the client sent, 4.x does not
     trust_client_x_death: bool = option(True, "Continue x-death headers of messages that clients publish.")
@@ -125,59 +129,61 @@ class Settings(BrokerSettings):
 
     config: Path | None = option(None, "TOML file with any of these options.")
     host: str = option("localhost", "Address to listen on; 0.0.0.0 or :: for all.", min_length=1)
-    port: int | None = option(5672, "AMQP port; 0 takes a free one, none listens on none.", ge=0, le=65_535)
-    management_port: int | None = option(
-        15_672, "HTTP port; 0 takes a free one, none listens on none.", ge=0, le=65_535
-    )
-    management_tls_port: int | None = option(15_671, "HTTPS port, used when a certificate is given.", ge=0, le=65_535)
+    port: int | None = option(5672, "AMQP port; 0 selects a free port, none disables it.", ge=0, le=65_535)
+    management_port: int | None = option(15_672, "HTTP port; 0 selects a free port, none disables it.", ge=0, le=65_535)
+    management_tls_port: int | None = option(15_671, "HTTPS port, used when a certificate is set.", ge=0, le=65_535)
     management_cors_origins: tuple[str, ...] = option(
         (),
-        "Web pages of these origins may use the HTTP API (https://example.com, or *); several times, or with commas.",
+        "Origins whose web pages may use the HTTP API (https://example.com, or *); repeat it, or use commas.",
     )
     webhook_allow: tuple[str, ...] = option(
-        (), "Private hosts, addresses or networks (10.0.0.0/8) webhooks may go to; several times, or with commas."
+        (), "Private hosts, addresses or networks (10.0.0.0/8) that webhooks may call; repeat it, or use commas."
     )
     webhook_secret: str | None = option(
-        None, "What webhooks are signed with, in a header; none: they are not signed.", is_secret=True, min_length=1
+        None, "Secret that signs webhooks, in a header; none disables signatures.", is_secret=True, min_length=1
     )
     prometheus_port: int | None = option(
-        None, "Port for metrics without a login, RabbitMQ's is 15692; none listens on none.", ge=0, le=65_535
+        None, "Port for metrics without a login (RabbitMQ uses 15692); none disables it.", ge=0, le=65_535
     )
     busy_poll_us: int = option(
-        50, "Microseconds after each read that the broker looks for more before it sleeps; 0: none.", ge=0, le=10_000
+        50, "Microseconds to poll for more after each read before sleeping; 0 disables polling.", ge=0, le=10_000
     )
     collect_statistics_interval_ms: int = option(
-        5000, "How often rates and history are sampled.", ge=1000, le=3_600_000
+        5000, "Sampling interval of rates and history, in milliseconds.", ge=1000, le=3_600_000
     )
-    data_dir: Path = option(Path("data"), "Folder for all that outlives a restart.")
+    data_dir: Path = option(Path("data"), "Directory for all durable data.")
     durability: Literal["full", "normal", "off"] = option(
-        "full", "What a confirm means: on the disk (full), or safe from a crash of the broker alone (normal, off)."
+        "full", "Meaning of a confirm: on disk (full), or safe only from a crash of the broker (normal, off)."
     )
     disk_free_limit: int = option(
-        52_428_800, "Free disk space below which publishers are blocked, in bytes; 0 sets no limit.", read="size", ge=0
+        52_428_800, "Free disk space below which publishers are blocked, in bytes; 0 means no limit.", read="size", ge=0
     )
-    event_log_max_age: int = option(604_800, "Seconds that files of events are kept.", ge=60)
+    event_log_max_age: int = option(604_800, "Seconds to keep event files.", ge=60)
     event_log_max_bytes: int = option(
-        1_073_741_824, "Bytes of files of events that are kept; the oldest go first.", read="size", ge=1_048_576
+        1_073_741_824, "Bytes of event files to keep; the oldest are deleted first.", read="size", ge=1_048_576
     )
     memory: bool = option(False, "Keep everything in memory; nothing is written to disk.")
-    log_level: Literal["debug", "info", "warning", "error"] = option(
-        "info", "Least level that is logged.", reloads=True
-    )
-    log_format: Literal["text", "json"] = option("text", "Lines of text, or an object of JSON in each.", reloads=True)
+    log_level: Literal["debug", "info", "warning", "error"] = option("info", "Minimum level to log.", reloads=True)
+    log_format: Literal["text", "json"] = option("text", "Lines of text, or one JSON object per line.", reloads=True)
     log_file: Path | None = option(None, "File to log to instead of standard error.", reloads=True)
-    unix_socket: Path | None = option(None, "Path of a unix socket to listen on as well.")
+    unix_socket: Path | None = option(None, "Path of an additional unix socket.")
     listeners: tuple[str, ...] = option(
         (),
-        "More listeners: amqp://host:port, amqps://host:port, unix:///path; several times, or with commas.",
+        "Additional listeners: amqp://host:port, amqps://host:port, unix:///path; repeat it, or use commas.",
         read="listener",
     )
-    tls_port: int | None = option(5671, "AMQP over TLS port, used when a certificate is given.", ge=0, le=65_535)
+    tls_port: int | None = option(5671, "AMQP over TLS port, used when a certificate is set.", ge=0, le=65_535)
     tls_certfile: Path | None = option(None, "Server certificate (PEM, with its chain).", reloads=True)
-    tls_keyfile: Path | None = option(None, "Key of that certificate, unless it stands in the same file.", reloads=True)
-    tls_cafile: Path | None = option(None, "Authorities whose client certificates are believed (PEM).", reloads=True)
+    tls_keyfile: Path | None = option(
+        None, "Private key of the certificate, if it is in a separate file.", reloads=True
+    )
+    tls_cafile: Path | None = option(
+        None, "Certificate authorities trusted for client certificates (PEM).", reloads=True
+    )
     tls_verify: Literal["none", "optional", "required"] = option(
-        "none", "Client certificates: not asked for, checked when given, or demanded.", reloads=True
+        "none",
+        "Client certificates: none requests none, optional verifies one if sent, required requires one.",
+        reloads=True,
     )
 
     def __post_init__(self) -> None:

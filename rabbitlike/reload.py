@@ -23,17 +23,17 @@ def reload(current: Settings, read: Callable[[], Settings], certificates: "Certi
     try:
         wanted, fixed = reloaded(current, read())
     except ConfigError as error:
-        log.error("reload: the options stay as they were: %s", error)
+        log.error("reload: keeping the current options: %s", error)
         wanted, fixed = current, []
     try:
         configure_log(wanted)
     except ConfigError as error:
-        log.error("reload: the log stays as it was: %s", error)
+        log.error("reload: keeping the current log: %s", error)
         wanted = _keep(current, wanted, ("log_level", "log_format", "log_file"))
     if certificates is not None and not certificates.load(wanted):
         wanted = _keep(current, wanted, TLS_OPTIONS)
     for name in fixed:
-        log.warning("reload: %s has changed; restart the broker to put it in force", name)
+        log.warning("reload: %s has changed; restart the broker to apply it", name)
     changed = [name for name in OPTIONS if getattr(current, name) != getattr(wanted, name)]
     log.info("reloaded: %s", f"new {', '.join(changed)}" if changed else "no option has changed")
     return wanted

@@ -290,7 +290,7 @@ def _bring_to_present(connection: sqlite3.Connection, path: Path) -> None:
         _run_whole(connection, f"{schema}\nPRAGMA application_id = {APPLICATION_ID};", present_version())
     if 0 < version < present_version():
         log.info(
-            "%s: upgrading the schema from %d to %d; older versions cannot open it any more",
+            "%s: upgrading the schema from %d to %d; older versions can no longer open it",
             path,
             version,
             present_version(),
@@ -298,7 +298,7 @@ def _bring_to_present(connection: sqlite3.Connection, path: Path) -> None:
         for number, script in migrations().items():
             if version < number:
                 _run_whole(connection, script, number)
-        log.info("%s: the schema is %d now", path, present_version())
+        log.info("%s: the schema is now %d", path, present_version())
 
 
 def _run_whole(connection: sqlite3.Connection, script: str, version: int) -> None:

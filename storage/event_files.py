@@ -79,7 +79,7 @@ class EventFiles:
         try:
             self._waiting.put_nowait(lot)
         except Full:
-            log.warning("events come faster than they can be written: some are lost")
+            log.warning("events arrive faster than they can be written: some are lost")
             return False
         if self._thread is None:
             self._thread = Thread(target=self._run, name="events", daemon=True)

@@ -68,7 +68,7 @@ def tighten(folder: Path, *names: str) -> None:
         count += _tighten(folder)
     if count:
         log.warning(
-            "data folder %s: other users could access %d files and folders; now only this one can", folder, count
+            "data folder %s: other users could access %d files and directories; changed their modes", folder, count
         )
 
 
@@ -85,6 +85,6 @@ def _tighten(path: Path) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        log.warning("other users can access %s, and that cannot be changed: %s", path, error.strerror)
+        log.warning("other users can access %s, and its mode cannot be changed: %s", path, error.strerror)
         return 0
     return count + 1

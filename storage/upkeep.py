@@ -125,7 +125,7 @@ class Upkeep:
                 except sqlite3.Error as error:
                     # Nothing is lost, only the log grows. Commits say so themselves when they are concerned.
                     if not is_failing:
-                        log.warning("checkpoint failed, it is tried again: %s", error)
+                        log.warning("checkpoint failed, retrying: %s", error)
                     is_failing = True
                     await asyncio.sleep(RETRY_S)
             await self._wake.wait()

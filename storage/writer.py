@@ -148,7 +148,7 @@ class Writer:
 def _report(error: StorageError) -> None:
     if isinstance(error, WorkError):
         log.critical(
-            "commit failed for good: %s; nothing is confirmed any more until the broker is restarted, "
+            "commit failed for good: %s; nothing more is confirmed until the broker is restarted, "
             "and what was confirmed is safe",
             error,
         )

@@ -63,7 +63,7 @@ class Import:
         self.skipped = reader.skipped
         yield from self._read(reader, categories)
         if len(self.skipped) > MOST_LOGGED:
-            log.warning("definitions: and %d more are not taken over", len(self.skipped) - MOST_LOGGED)
+            log.warning("definitions: skipped %d more entries", len(self.skipped) - MOST_LOGGED)
 
     def _rehearse(self, categories: Categories) -> Iterator[None]:
         rehearsal = Rehearsal(self._broker)

@@ -294,7 +294,7 @@ class Delays:
             messages = unpack(self._vhost.broker.store.read(batch.batch_id))
         except (StorageError, ValueError) as error:
             log.error(
-                "%d delayed messages in vhost '%s' cannot be read and are passed over (batch %d): %s",
+                "%d delayed messages in vhost '%s' cannot be read and are skipped (batch %d): %s",
                 batch.live,
                 self._vhost.name,
                 batch.batch_id,

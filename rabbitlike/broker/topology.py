@@ -231,7 +231,7 @@ def _arguments(place: str, value: dict[str, Any]) -> Table:
         try:
             text_of(arguments[SCHEMA])
         except ValueError as error:
-            log.error("%s: its schema is left out: %s", place, error)
+            log.error("%s: ignoring its schema: %s", place, error)
             del arguments[SCHEMA]
     return arguments
 
@@ -297,4 +297,4 @@ def _saying(what: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        log.error("%s cannot be taken up and must be set anew: %s", what, error)
+        log.error("%s cannot be restored and must be set again: %s", what, error)

@@ -126,7 +126,7 @@ class Users:
                 raise ValueError("not_base64") from None
             if len(octets) != _SALT_OCTETS + _DIGESTS[algorithm]().digest_size:
                 log.warning(
-                    "no password matches the hash of user '%s': it has %d octets, which is not %s",
+                    "no password matches the hash of user '%s': it has %d bytes, which is not %s",
                     name,
                     len(octets),
                     algorithm,

@@ -16,11 +16,13 @@ from rabbitlike.commands.names import NewName, UserName
 from rabbitlike.commands.values import names_in
 
 users = typer.Typer(help="Add users, change passwords and tags.", no_args_is_help=True)
-permissions = typer.Typer(help="Say who may do what in a vhost.", no_args_is_help=True)
+permissions = typer.Typer(help="Set what users may do in a vhost.", no_args_is_help=True)
 
 NewPassword = Annotated[
     str | None,
-    typer.Argument(metavar="[PASSWORD]", help="Or --password. Asked for when it is not given.", show_default=False),
+    typer.Argument(
+        metavar="[PASSWORD]", help="Or --password. The command asks for it if neither is given.", show_default=False
+    ),
 ]
 PasswordOption = Annotated[
     str | None,
@@ -28,10 +30,12 @@ PasswordOption = Annotated[
 ]
 Tags = Annotated[
     str,
-    typer.Option("--tags", help="administrator, monitoring, policymaker, management; with commas.", metavar="TEXT"),
+    typer.Option(
+        "--tags", help="administrator, monitoring, policymaker, management; separated by commas.", metavar="TEXT"
+    ),
 ]
 Hash = Annotated[
-    str | None, typer.Option("--password-hash", help="What `rabbitlike hash-password` says.", metavar="TEXT")
+    str | None, typer.Option("--password-hash", help="Hash from `rabbitlike hash-password`.", metavar="TEXT")
 ]
 
 
@@ -43,7 +47,7 @@ def add_user(
     tags: Tags = "",
     password_hash: Hash = None,
 ) -> None:
-    """Add a user. Give it permissions too: `permissions set`."""
+    """Add a user. To give it permissions, use `permissions set`."""
     body: View = {"tags": ",".join(names_in(tags))}
     if password_hash is not None:
         body["password_hash"] = password_hash
@@ -64,7 +68,7 @@ def _new_password(name: str, argument: str | None, option: str | None) -> str:
 def change_password(
     call: Call, name: UserName, new_password: NewPassword = None, same_password: PasswordOption = None
 ) -> None:
-    """Give a user another password."""
+    """Change the password of a user."""
     view = call.api.get("users", name)
     password = _new_password(name, new_password, same_password)
     call.api.put("users", name, body={"tags": _tags(view), "password": password})
@@ -75,9 +79,9 @@ def change_password(
 def set_tags(
     call: Call,
     name: UserName,
-    tags: Annotated[list[str] | None, typer.Argument(metavar="[TAG]…", help="None: no tags.")] = None,
+    tags: Annotated[list[str] | None, typer.Argument(metavar="[TAG]…", help="Without any: removes all tags.")] = None,
 ) -> None:
-    """Give a user these tags and no others."""
+    """Replace the tags of a user."""
     view = call.api.get("users", name)
     wanted = [tag for text in tags or () for tag in names_in(text)]
     body: View = {"tags": ",".join(wanted), "password_hash": view["password_hash"]}
@@ -94,7 +98,7 @@ def _tags(view: View) -> str:
 
 
 def delete_user(call: Call, name: UserName) -> None:
-    """Delete a user; its connections are closed."""
+    """Delete a user and close its connections."""
     call.api.delete("users", name)
     gone(call, "user", name)
 
@@ -108,14 +112,14 @@ list_command(named("users"), users, "list")
 
 # Permissions
 
-Pattern = Annotated[str, typer.Option(help="Names it may work on, as a regular expression.", metavar="REGEX")]
+Pattern = Annotated[str, typer.Option(help="Regular expression that names must match.", metavar="REGEX")]
 TopicExchange = Annotated[str, typer.Argument(metavar="EXCHANGE", show_default=False)]
 
 
 def set_permissions(
     call: Call, name: UserName, configure: Pattern = ".*", write: Pattern = ".*", read: Pattern = ".*"
 ) -> None:
-    """Say what a user may declare (configure), publish to (write) and consume from (read); all, if not said."""
+    """Set what a user may declare (configure), publish to (write) and consume from (read); default: everything."""
     body: View = {"configure": configure, "write": write, "read": read}
     call.api.put("permissions", call.vhost, name, body=body)
     call.output.done(
@@ -129,7 +133,7 @@ def set_permissions(
 
 
 def clear_permissions(call: Call, name: UserName) -> None:
-    """Take all permissions of a user in a vhost away."""
+    """Remove all permissions of a user in a vhost."""
     call.api.delete("permissions", call.vhost, name)
     call.output.done(
         f"user '{name}' may do nothing{call.in_vhost or ' in vhost /'}",
@@ -143,7 +147,7 @@ def clear_permissions(call: Call, name: UserName) -> None:
 def set_topic_permissions(
     call: Call, name: UserName, exchange: TopicExchange, write: Pattern = ".*", read: Pattern = ".*"
 ) -> None:
-    """Say which routing keys a user may publish with (write) and bind with (read) at a topic exchange."""
+    """Set which routing keys a user may publish with (write) and bind with (read) on a topic exchange."""
     body: View = {"exchange": exchange, "write": write, "read": read}
     call.api.put("topic-permissions", call.vhost, name, body=body)
     call.output.done(
@@ -159,9 +163,9 @@ def set_topic_permissions(
 def clear_topic_permissions(
     call: Call,
     name: UserName,
-    exchange: Annotated[str | None, typer.Argument(metavar="[EXCHANGE]", help="None: at all exchanges.")] = None,
+    exchange: Annotated[str | None, typer.Argument(metavar="[EXCHANGE]", help="Default: all exchanges.")] = None,
 ) -> None:
-    """Let a user publish and bind with any routing key again."""
+    """Remove topic permissions of a user."""
     call.api.delete("topic-permissions", call.vhost, name, *([] if exchange is None else [exchange]))
     call.output.done(
         f"topic permissions of user '{name}' cleared{call.in_vhost}",
@@ -186,7 +190,7 @@ list_command(named("permissions"), permissions, "list")
 
 # Limits
 
-OfUser = Annotated[str | None, typer.Option("--of-user", help="A limit of this user.", metavar="USER")]
+OfUser = Annotated[str | None, typer.Option("--of-user", help="Set the limit of this user.", metavar="USER")]
 Limit = Annotated[
     str,
     typer.Argument(metavar="LIMIT", help="max-connections, max-queues; of a user: max-connections, max-channels."),
@@ -206,7 +210,7 @@ def _limit_path(call: Call, limit: str, user: str | None) -> tuple[str, str, str
 def set_limit(
     call: Call,
     limit: Limit,
-    value: Annotated[int, typer.Argument(metavar="NUMBER", help="-1: no limit.", show_default=False)],
+    value: Annotated[int, typer.Argument(metavar="NUMBER", help="-1 means no limit.", show_default=False)],
     of_user: OfUser = None,
 ) -> None:
     """Limit the connections, queues or channels of a vhost, or of a user with --of-user."""
@@ -224,7 +228,7 @@ def set_limit(
 
 @broker_command(delete, "limit")
 def clear_limit(call: Call, limit: Limit, of_user: OfUser = None) -> None:
-    """Take a limit away."""
+    """Remove a limit."""
     kind, of, _ = path = _limit_path(call, limit, of_user)
     call.api.delete(*path)
     call.output.done(

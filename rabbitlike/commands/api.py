@@ -238,7 +238,7 @@ class Api:
         if status == 404 or reason.endswith("_not_found"):
             return Refused(self._missing(names, reason), status)
         if status == 429:
-            return Refused(f"{self.address.url} lets nobody try so often: {reason}", status)
+            return Refused(f"{self.address.url} limits failed logins: {reason}", status)
         return Refused(reason, status)
 
     def _unauthorised(self, reason: str) -> str:

@@ -25,18 +25,20 @@ MOST_MOVED: Final = 1_000
 
 WithHeader = Annotated[
     list[str] | None,
-    typer.Option("--header", "-H", help="Only those with this header; several times.", metavar="KEY=VALUE"),
+    typer.Option("--header", "-H", help="Only messages with this header; can be repeated.", metavar="KEY=VALUE"),
 ]
 WithProperty = Annotated[
     list[str] | None,
-    typer.Option("--property", "-P", help="Only those with this property, as type=order.", metavar="KEY=VALUE"),
+    typer.Option("--property", "-P", help="Only messages with this property, such as type=order.", metavar="KEY=VALUE"),
 ]
-WithText = Annotated[str | None, typer.Option("--text", help="Only those with this in the body.", metavar="TEXT")]
+WithText = Annotated[
+    str | None, typer.Option("--text", help="Only messages with this text in the body.", metavar="TEXT")
+]
 WithKey = Annotated[
-    str | None, typer.Option("--routing-key", "-k", help="Only those that came with this key.", metavar="KEY")
+    str | None, typer.Option("--routing-key", "-k", help="Only messages with this routing key.", metavar="KEY")
 ]
 FromExchange = Annotated[
-    str | None, typer.Option("--exchange", "-x", help="Only those that came through it.", metavar="EXCHANGE")
+    str | None, typer.Option("--exchange", "-x", help="Only messages published to this exchange.", metavar="EXCHANGE")
 ]
 
 
@@ -98,8 +100,8 @@ _ONE_OF: Final = {"headers": "header", "properties": "property"}
 def peek(
     call: Call,
     queue: QueueName,
-    count: Annotated[int, typer.Option("--count", "-n", help="Most messages to show.", min=1)] = 10,
-    offset: Annotated[int, typer.Option("--offset", help="Skip so many, from the front.", min=0)] = 0,
+    count: Annotated[int, typer.Option("--count", "-n", help="Maximum number of messages to show.", min=1)] = 10,
+    offset: Annotated[int, typer.Option("--offset", help="Number of messages to skip.", min=0)] = 0,
     header: WithHeader = None,
     prop: WithProperty = None,
     text: WithText = None,
@@ -108,7 +110,7 @@ def peek(
     raw: Raw = False,
     truncate: Truncate = None,
 ) -> None:
-    """Look at messages without touching them: nothing is taken, marked or reordered, however far behind the front."""
+    """Browse messages without changing them, anywhere in the queue."""
     query = query_of(filter_of(header, prop, text, key, exchange))
     query |= {"offset": offset} if offset else {}
     query |= {"truncate": truncate} if truncate is not None else {}
@@ -120,7 +122,7 @@ def peek(
 def delete_message(
     call: Call,
     queue: QueueName,
-    position: Annotated[int, typer.Argument(metavar="POSITION", help="As `peek` shows it.", min=0)],
+    position: Annotated[int, typer.Argument(metavar="POSITION", help="Position shown by `peek`.", min=0)],
 ) -> None:
     """Delete one message, by its position; it is not dead-lettered."""
     answer = call.api.ask("DELETE", ("queues", call.vhost, queue, "messages", str(position)))
@@ -139,16 +141,16 @@ def move(
     to_exchange: Annotated[
         str | None,
         typer.Option(
-            "--to-exchange", help="Publish to it instead.", autocompletion=EXCHANGE_OPTION, metavar="EXCHANGE"
+            "--to-exchange", help="Exchange to publish to instead.", autocompletion=EXCHANGE_OPTION, metavar="EXCHANGE"
         ),
     ] = None,
     to_key: Annotated[
-        str | None, typer.Option("--to-key", help="With this routing key; without, with its own.", metavar="KEY")
+        str | None, typer.Option("--to-key", help="Routing key; default: each message keeps its own.", metavar="KEY")
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", help="The first so many.", min=1)] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", help="Maximum number of messages.", min=1)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All messages.")] = False,
     position: Annotated[
-        list[int] | None, typer.Option("--position", help="These, as `peek` shows them; several times.", min=0)
+        list[int] | None, typer.Option("--position", help="Position shown by `peek`; can be repeated.", min=0)
     ] = None,
     header: WithHeader = None,
     prop: WithProperty = None,
@@ -156,7 +158,7 @@ def move(
     key: WithKey = None,
     exchange: FromExchange = None,
 ) -> None:
-    """Move messages to another queue or through an exchange. One that no queue would take stays where it is."""
+    """Move messages to another queue or to an exchange. A message that no queue would take stays where it is."""
     wanted = filter_of(header, prop, text, key, exchange)
     if (to is None) == (to_exchange is None):
         raise Fault("where to? Give --to a queue, or --to-exchange")

@@ -30,24 +30,24 @@ class Given:
 
     url: Annotated[
         str | None,
-        typer.Option("--url", help=f"Management address. (RABBITLIKE_URL, {DEFAULT_URL})", metavar="URL"),
+        typer.Option("--url", help=f"URL of the HTTP API. (RABBITLIKE_URL, {DEFAULT_URL})", metavar="URL"),
     ] = None
     user: Annotated[
-        str | None, typer.Option("--user", "-u", help="User to ask as. (RABBITLIKE_USER, guest)", metavar="NAME")
+        str | None, typer.Option("--user", "-u", help="User name. (RABBITLIKE_USER, guest)", metavar="NAME")
     ] = None
     password: Annotated[
         str | None,
-        typer.Option("--password", "-p", help="Password of that user. (RABBITLIKE_PASSWORD)", metavar="TEXT"),
+        typer.Option("--password", "-p", help="Password. (RABBITLIKE_PASSWORD)", metavar="TEXT"),
     ] = None
     vhost: Annotated[
         str | None,
-        typer.Option("--vhost", "-V", help="Virtual host to work in. (RABBITLIKE_VHOST, /)", metavar="NAME"),
+        typer.Option("--vhost", "-V", help="Virtual host. (RABBITLIKE_VHOST, /)", metavar="NAME"),
     ] = None
     cafile: Annotated[
         str | None,
-        typer.Option("--cafile", help="Authorities to trust at an https address. (RABBITLIKE_CAFILE)", metavar="PATH"),
+        typer.Option("--cafile", help="Certificate authorities for https. (RABBITLIKE_CAFILE)", metavar="PATH"),
     ] = None
-    json: Annotated[bool | None, typer.Option("--json", help="Answer with JSON.")] = None
+    json: Annotated[bool | None, typer.Option("--json", help="Print JSON.")] = None
 
     def over(self, outer: "Given | None") -> "Given":
         """These, and what stands further out where these say nothing."""

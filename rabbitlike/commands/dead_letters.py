@@ -22,7 +22,7 @@ from rabbitlike.commands.getting import Raw, Truncate, tell
 from rabbitlike.commands.names import QueueName
 from rabbitlike.commands.output import columns
 
-group = typer.Typer(help="Dead letters of a queue: list, retry, delete, purge.", no_args_is_help=True)
+group = typer.Typer(help="List, retry, delete and purge dead-lettered messages of a queue.", no_args_is_help=True)
 
 SHOWN: Final = columns(
     "id reason deaths retry_count=retries moved_at exchange routing_key message_id properties.headers=headers "
@@ -31,16 +31,16 @@ SHOWN: Final = columns(
 
 WithReason = Annotated[
     str | None,
-    typer.Option("--reason", help="Only those that died of this, as rejected or expired.", metavar="REASON"),
+    typer.Option("--reason", help="Only messages with this reason, such as rejected or expired.", metavar="REASON"),
 ]
-Letters = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="As `dlq list` shows them.")]
+Letters = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="IDs shown by `dlq list`.")]
 
 
 @broker_command(group, "list")
 def list_letters(
     call: Call,
     queue: QueueName,
-    count: Annotated[int, typer.Option("--count", "-n", help="Most letters to show.", min=1)] = 100,
+    count: Annotated[int, typer.Option("--count", "-n", help="Maximum number of messages to show.", min=1)] = 100,
     reason: WithReason = None,
     header: WithHeader = None,
     prop: WithProperty = None,
@@ -50,7 +50,7 @@ def list_letters(
     raw: Raw = False,
     truncate: Truncate = None,
 ) -> None:
-    """List what died in a queue, wherever its dead letters are kept, without touching it."""
+    """List dead-lettered messages of a queue, without changing them."""
     query = query_of(filter_of(header, prop, text, key, exchange))
     query |= {"reason": reason} if reason is not None else {}
     query |= {"truncate": truncate} if truncate is not None else {}
@@ -63,8 +63,8 @@ def retry(
     call: Call,
     queue: QueueName,
     letter: Letters = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", help="Only the first so many.", min=1)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All messages.")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", help="Maximum number of messages.", min=1)] = None,
     reason: WithReason = None,
     header: WithHeader = None,
     prop: WithProperty = None,
@@ -72,11 +72,11 @@ def retry(
     key: WithKey = None,
     exchange: FromExchange = None,
 ) -> None:
-    """Put dead letters back into the queue they died in, as new messages; one that it has no room for stays."""
+    """Put dead-lettered messages back into their queue, as new messages; a message stays if the queue is full."""
     wanted = filter_of(header, prop, text, key, exchange)
     wanted |= {"reason": reason} if reason is not None else {}
     if [bool(letter), bool(wanted), everything].count(True) != 1:
-        raise Fault("which letters? Give their ids, a filter or --all")
+        raise Fault("which messages? Give their ids, a filter or --all")
     body: View = {"ids": letter} if letter else {"filter": wanted} if wanted else {"all": True}
     if count is not None:
         body["count"] = count
@@ -84,7 +84,7 @@ def retry(
     stay = answer["matched"] - answer["retried"]
     call.output.done(
         f"{answer['retried']:,} messages put back into '{queue}'{call.in_vhost}"
-        + (f"; {stay:,} are not there, or found no room" if stay else ""),
+        + (f"; {stay:,} do not exist, or the queue is full" if stay else ""),
         kind="dead letters",
         queue=queue,
         vhost=call.vhost,
@@ -95,13 +95,13 @@ def retry(
 
 @broker_command(group, "delete")
 def delete_letter(
-    call: Call, queue: QueueName, letter: Annotated[str, typer.Argument(metavar="ID", help="As `dlq list` shows it.")]
+    call: Call, queue: QueueName, letter: Annotated[str, typer.Argument(metavar="ID", help="ID shown by `dlq list`.")]
 ) -> None:
-    """Delete one dead letter for good."""
+    """Delete one dead-lettered message."""
     answer = call.api.ask("DELETE", ("queues", call.vhost, queue, "dlq", letter))
     if not answer.is_success:
         call.api.get("queues", call.vhost, queue)
-        raise Refused(f"queue '{queue}' has no dead letter '{letter}'")
+        raise Refused(f"queue '{queue}' has no dead-lettered message '{letter}'")
     gone(call, "dead letter", letter, vhost=call.vhost)
 
 
@@ -116,13 +116,13 @@ def purge(
     key: WithKey = None,
     exchange: FromExchange = None,
 ) -> None:
-    """Delete all dead letters of a queue for good, or those that a filter lets through; of no other queue."""
+    """Delete all dead-lettered messages of a queue, or those that match a filter."""
     query = query_of(filter_of(header, prop, text, key, exchange))
     query |= {"reason": reason} if reason is not None else {}
     answer = call.api.request("DELETE", ("queues", call.vhost, queue, "dlq"), query=query)
     deleted = answer.json()["deleted"]
     call.output.done(
-        f"{deleted:,} dead letters of '{queue}' deleted{call.in_vhost}",
+        f"{deleted:,} dead-lettered messages of '{queue}' deleted{call.in_vhost}",
         kind="dead letters",
         queue=queue,
         vhost=call.vhost,

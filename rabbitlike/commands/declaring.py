@@ -13,20 +13,20 @@ from rabbitlike.commands.faults import Refused
 from rabbitlike.commands.names import ExchangeName, NewName, QueueName, VhostName
 from rabbitlike.commands.values import Argument, Arguments, arguments_of
 
-declare = typer.Typer(help="Make a queue, an exchange, a user, a policy …", no_args_is_help=True)
-delete = typer.Typer(help="Take a queue, an exchange, a user, a policy … away.", no_args_is_help=True)
+declare = typer.Typer(help="Declare a queue, an exchange, a user, a policy …", no_args_is_help=True)
+delete = typer.Typer(help="Delete a queue, an exchange, a user, a policy …", no_args_is_help=True)
 
-Durable = Annotated[bool, typer.Option("--durable/--transient", help="Whether it outlives a restart.")]
-AutoDelete = Annotated[bool, typer.Option("--auto-delete", help="Goes when its last user goes.")]
-IfUnused = Annotated[bool, typer.Option("--if-unused", help="Only if nobody uses it.")]
-IfEmpty = Annotated[bool, typer.Option("--if-empty", help="Only if there is no message in it.")]
+Durable = Annotated[bool, typer.Option("--durable/--transient", help="Whether it survives a restart.")]
+AutoDelete = Annotated[bool, typer.Option("--auto-delete", help="Delete it when it is no longer used.")]
+IfUnused = Annotated[bool, typer.Option("--if-unused", help="Only if it is not in use.")]
+IfEmpty = Annotated[bool, typer.Option("--if-empty", help="Only if it is empty.")]
 ToExchange = Annotated[
     bool, typer.Option("--to-exchange", help="The destination is an exchange; otherwise it is a queue.")
 ]
 RoutingKey = Annotated[str, typer.Argument(metavar="[KEY]", help="Routing key.", show_default=False)]
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The exchange messages come from.", show_default=False)]
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The source exchange.", show_default=False)]
 Destination = Annotated[
-    str, typer.Argument(metavar="DESTINATION", help="The queue they go to; see --to-exchange.", show_default=False)
+    str, typer.Argument(metavar="DESTINATION", help="The destination queue; see --to-exchange.", show_default=False)
 ]
 
 
@@ -54,14 +54,14 @@ def declare_queue(
     call: Call,
     name: NewName,
     kind: Annotated[
-        str | None, typer.Option("--type", help="Kind of queue: classic, quorum, stream.", metavar="TYPE")
+        str | None, typer.Option("--type", help="Queue type: classic, quorum, stream.", metavar="TYPE")
     ] = None,
     durable: Durable = True,
     auto_delete: AutoDelete = False,
     argument: Argument = None,
     arguments: Arguments = None,
 ) -> None:
-    """Make a queue; one that is there with the same properties is left as it is."""
+    """Declare a queue; an existing queue with the same properties stays unchanged."""
     wanted: dict[str, Any] = arguments_of(argument, arguments)
     if kind is not None:
         wanted["x-queue-type"] = kind
@@ -87,11 +87,11 @@ def declare_exchange(
     ] = "direct",
     durable: Durable = True,
     auto_delete: AutoDelete = False,
-    internal: Annotated[bool, typer.Option("--internal", help="Only other exchanges may publish to it.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Clients cannot publish to it.")] = False,
     argument: Argument = None,
     arguments: Arguments = None,
 ) -> None:
-    """Make an exchange; one that is there with the same properties is left as it is."""
+    """Declare an exchange; an existing exchange with the same properties stays unchanged."""
     body: View = {
         "type": kind,
         "durable": durable,
@@ -127,7 +127,7 @@ def bind(
     letter = _LETTERS[to_exchange]
     call.api.post("bindings", call.vhost, "e", source, letter, destination, body=body)
     call.output.done(
-        f"'{destination}' gets what '{source}' has for key '{key}'{call.in_vhost}",
+        f"'{destination}' bound to '{source}' with key '{key}'{call.in_vhost}",
         kind="binding",
         vhost=call.vhost,
         source=source,
@@ -146,7 +146,7 @@ def unbind(
     argument: Argument = None,
     arguments: Arguments = None,
 ) -> None:
-    """Take a binding away: the one with this key and these arguments."""
+    """Remove the binding with this key and these arguments."""
     letter = _LETTERS[to_exchange]
     wanted = arguments_of(argument, arguments)
     path = ("bindings", call.vhost, "e", source, letter, destination)
@@ -158,7 +158,7 @@ def unbind(
     for view in found:
         call.api.delete(*path, str(view["properties_key"]))
     call.output.done(
-        f"'{destination}' gets nothing more of '{source}' for key '{key}'{call.in_vhost}",
+        f"'{destination}' no longer bound to '{source}' with key '{key}'{call.in_vhost}",
         kind="binding",
         vhost=call.vhost,
         source=source,
@@ -181,13 +181,13 @@ broker_command(delete, "binding")(unbind)
 def declare_vhost(
     call: Call,
     name: NewName,
-    description: Annotated[str | None, typer.Option("--description", help="What it is for.", metavar="TEXT")] = None,
-    tags: Annotated[str | None, typer.Option("--tags", help="Tags, with commas.", metavar="TEXT")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="Description.", metavar="TEXT")] = None,
+    tags: Annotated[str | None, typer.Option("--tags", help="Tags, separated by commas.", metavar="TEXT")] = None,
     queue_type: Annotated[
-        str | None, typer.Option("--default-queue-type", help="Kind of queues that name none.", metavar="TYPE")
+        str | None, typer.Option("--default-queue-type", help="Type of queues declared without one.", metavar="TYPE")
     ] = None,
 ) -> None:
-    """Make a virtual host."""
+    """Create a virtual host."""
     given = {"description": description, "tags": tags, "default_queue_type": queue_type}
     is_new = call.api.put("vhosts", name, body={key: value for key, value in given.items() if value is not None})
     made(call, is_new, "vhost", name)
@@ -195,7 +195,7 @@ def declare_vhost(
 
 @broker_command(delete, "vhost")
 def delete_vhost(call: Call, name: VhostName) -> None:
-    """Delete a virtual host with all that is in it; its connections are closed."""
+    """Delete a virtual host with everything in it, and close its connections."""
     call.api.delete("vhosts", name)
     gone(call, "vhost", name)
 

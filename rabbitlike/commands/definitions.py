@@ -15,7 +15,7 @@ from rabbitlike.commands.faults import Fault
 from rabbitlike.commands.progress import Advance, counting
 from rabbitlike.commands.values import read_file
 
-group = typer.Typer(help="Export and import what is declared.", no_args_is_help=True)
+group = typer.Typer(help="Export and import definitions.", no_args_is_help=True)
 
 KINDS: Final = (
     "vhosts",
@@ -35,7 +35,7 @@ LOT: Final = 65_536
 @broker_command(group, "export")
 def export(
     call: Call,
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="None, or -: standard output.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="File to write; default, or -: standard output.")] = "-",
 ) -> None:
     """Write all definitions to a file; with --vhost, those of one virtual host."""
     path = ("definitions",) if call.asked_vhost is None else ("definitions", call.asked_vhost)
@@ -68,10 +68,10 @@ def _private(path: str, flags: int) -> int:
 @broker_command(group, "import")
 def load(
     call: Call,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="- is standard input.", show_default=False)],
-    strict: Annotated[bool, typer.Option("--strict", help="Import nothing if an entry is not supported.")] = False,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to read; - is standard input.", show_default=False)],
+    strict: Annotated[bool, typer.Option("--strict", help="Import nothing if an entry is unsupported.")] = False,
 ) -> None:
-    """Declare all that a file defines; with --vhost, into that virtual host. What is there already stays."""
+    """Import definitions from a file; with --vhost, into that virtual host. Existing queues and exchanges stay."""
     octets = read_file(file)
     definitions = _read(octets, file)
     path = ("definitions",) if call.asked_vhost is None else ("definitions", call.asked_vhost)

@@ -8,7 +8,7 @@ from rabbitlike.commands.api import DEFAULT_VHOST, Api, View
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.faults import Refused
 
-cancel = typer.Typer(help="Take back what is to happen later.", no_args_is_help=True)
+cancel = typer.Typer(help="Cancel delayed messages.", no_args_is_help=True)
 
 #: As many as one answer holds.
 PAGE = 500
@@ -29,7 +29,7 @@ def delayed(api: Api, vhost: str | None, _: list[str]) -> list[View]:
 @broker_command(cancel, "delayed")
 def cancel_delayed(
     call: Call,
-    name: Annotated[str, typer.Argument(metavar="ID", help="As `list delayed` gives it, or a message-id.")],
+    name: Annotated[str, typer.Argument(metavar="ID", help="ID shown by `list delayed`, or a message-id.")],
 ) -> None:
     """Cancel a delayed message, or all of a message-id."""
     path = ("delayed", call.vhost, name)

@@ -24,9 +24,9 @@ class AckMode(enum.StrEnum):
     REJECT_REQUEUE_FALSE = "reject_requeue_false"
 
 
-Raw = Annotated[bool, typer.Option("--raw", help="Only the bodies, as they are, a line break behind each.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Print only the bodies, one per line.")]
 Truncate = Annotated[
-    int | None, typer.Option("--truncate", help="Show no more than so many bytes of a body.", min=1, metavar="BYTES")
+    int | None, typer.Option("--truncate", help="Maximum number of bytes of a body to show.", min=1, metavar="BYTES")
 ]
 
 #: Headers that tell of deaths: lines of them.
@@ -41,15 +41,16 @@ SHOWN: Final = columns(
 def get(
     call: Call,
     queue: QueueName,
-    count: Annotated[int, typer.Option("--count", "-n", help="Most messages to get.", min=1)] = 1,
+    count: Annotated[int, typer.Option("--count", "-n", help="Maximum number of messages to get.", min=1)] = 1,
     ack_mode: Annotated[
-        AckMode, typer.Option("--ack-mode", help="Put back, remove (ack), or reject them: to dead letters.")
+        AckMode,
+        typer.Option("--ack-mode", help="Requeue the messages, remove them (ack), or dead-letter them (reject)."),
     ] = AckMode.ACK_REQUEUE_TRUE,
     ack: Annotated[bool, typer.Option("--ack", help="Short for --ack-mode ack_requeue_false.")] = False,
     raw: Raw = False,
     truncate: Truncate = None,
 ) -> None:
-    """Get messages from a queue. They are put back, marked as redelivered, unless --ack is given."""
+    """Get messages from a queue. Without --ack they are requeued, marked as redelivered."""
     mode = AckMode.ACK_REQUEUE_FALSE if ack else ack_mode
     body: View = {"count": count, "ackmode": mode.value, "encoding": "auto"}
     if truncate is not None:

@@ -12,7 +12,7 @@ from rabbitlike.commands.delayed import delayed
 from rabbitlike.commands.output import KEYS, Column, columns, value_at
 from rabbitlike.commands.values import names_in
 
-group = typer.Typer(help="List queues, connections, users and everything else.", no_args_is_help=True)
+group = typer.Typer(help="List queues, connections, users and other objects.", no_args_is_help=True)
 
 #: Of all vhosts or of one, with these fields or (none named) with all.
 Fetch = Callable[[Api, str | None, list[str]], list[View]]
@@ -184,7 +184,9 @@ RESOURCES: Final = (
 
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", "-c", help="Fields to show, with commas: name,messages,message_stats.ack.", metavar="…"),
+    typer.Option(
+        "--columns", "-c", help="Fields to show, separated by commas: name,messages,message_stats.ack.", metavar="…"
+    ),
 ]
 Sort = Annotated[
     str | None,

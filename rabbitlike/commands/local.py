@@ -32,9 +32,10 @@ SALT_OCTETS: Final = 4
 
 def hash_password(
     password: Annotated[
-        str | None, typer.Argument(metavar="[PASSWORD]", help="Asked for when it is not given.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[PASSWORD]", help="The command asks for it if it is not given.", show_default=False),
     ] = None,
-    algorithm: Annotated[Algorithm, typer.Option("--algorithm", help="How to hash it.")] = Algorithm.SHA256,
+    algorithm: Annotated[Algorithm, typer.Option("--algorithm", help="Hash algorithm.")] = Algorithm.SHA256,
 ) -> None:
     """Hash a password for a definitions file or `users add --password-hash`."""
     chosen = password or ask_password("Password", "give it behind the command")
@@ -45,9 +46,9 @@ def hash_password(
 
 
 def completion(
-    context: typer.Context, shell: Annotated[Shell, typer.Argument(help="Which shell.", show_default=False)]
+    context: typer.Context, shell: Annotated[Shell, typer.Argument(help="Shell.", show_default=False)]
 ) -> None:
-    """Print what makes a shell complete commands, options and the names of queues, exchanges and users.
+    """Print the completion script of a shell, for commands, options and the names of queues, exchanges and users.
 
     For bash: rabbitlike completion bash > ~/.local/share/bash-completion/completions/rabbitlike
     """

@@ -14,13 +14,13 @@ from rabbitlike.commands.output import moment, one_line
 
 def logs(
     call: Call,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows; Ctrl-C ends it.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show new lines too, until Ctrl-C.")] = False,
     count: Annotated[
         int | None,
-        typer.Option("--count", "-n", help="Only the last so many lines; following, end after so many.", min=1),
+        typer.Option("--count", "-n", help="Maximum number of lines; with --follow, exit after this many.", min=1),
     ] = None,
 ) -> None:
-    """Show the broker's last log lines, or with --follow, those to come."""
+    """Show the broker's last log lines; with --follow, new lines too."""
     if not follow:
         lines = call.api.request("GET", ("logs",)).text.splitlines()[-(count or 0) :]
         if call.output.as_json:

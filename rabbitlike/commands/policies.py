@@ -15,14 +15,16 @@ from rabbitlike.commands.values import json_object
 group = typer.Typer(help="Set and clear policies.", no_args_is_help=True)
 
 Pattern = Annotated[
-    str, typer.Argument(metavar="PATTERN", help="Names it applies to, as a regular expression.", show_default=False)
+    str, typer.Argument(metavar="PATTERN", help="Regular expression that names must match.", show_default=False)
 ]
 Definition = Annotated[
-    str, typer.Argument(metavar="DEFINITION", help='JSON, as {"max-length": 1000}.', show_default=False)
+    str, typer.Argument(metavar="DEFINITION", help='JSON, such as {"max-length": 1000}.', show_default=False)
 ]
-Priority = Annotated[int, typer.Option("--priority", help="The highest that matches is the one that applies.")]
+Priority = Annotated[
+    int, typer.Option("--priority", help="Of all policies that match, the one with the highest priority applies.")
+]
 ApplyTo = Annotated[str, typer.Option("--apply-to", help="all, queues, exchanges, …", metavar="KIND")]
-Operator = Annotated[bool, typer.Option("--operator", help="An operator policy: it sets bounds to the others.")]
+Operator = Annotated[bool, typer.Option("--operator", help="An operator policy, which limits other policies.")]
 
 
 def set_policy(
@@ -53,18 +55,18 @@ def set_operator_policy(
     priority: Priority = 0,
     apply_to: ApplyTo = "queues",
 ) -> None:
-    """Set an operator policy: it sets bounds to what policies and queues may ask for."""
+    """Set an operator policy, which limits policies and queue arguments."""
     set_policy(call, name, pattern, definition, priority, apply_to, operator=True)
 
 
 def clear_policy(call: Call, name: PolicyName, operator: Operator = False) -> None:
-    """Take a policy away; what it applied to is without it at once."""
+    """Remove a policy; this takes effect at once."""
     call.api.delete(_resource(operator), call.vhost, name)
     gone(call, _kind(operator), name, vhost=call.vhost)
 
 
 def clear_operator_policy(call: Call, name: NewName) -> None:
-    """Take an operator policy away."""
+    """Remove an operator policy."""
     clear_policy(call, name, operator=True)
 
 
@@ -87,8 +89,10 @@ list_command(named("policies"), group, "list")
 
 # Parameters
 
-Component = Annotated[str, typer.Argument(metavar="COMPONENT", help="As federation-upstream.", show_default=False)]
-Value = Annotated[str, typer.Argument(metavar="VALUE", help="JSON; what does not read as JSON is text.")]
+Component = Annotated[
+    str, typer.Argument(metavar="COMPONENT", help="Component, such as federation-upstream.", show_default=False)
+]
+Value = Annotated[str, typer.Argument(metavar="VALUE", help="JSON; any other value is text.")]
 
 
 @broker_command(declare, "parameter")
@@ -101,7 +105,7 @@ def set_parameter(call: Call, component: Component, name: NewName, value: Value)
 
 @broker_command(delete, "parameter")
 def clear_parameter(call: Call, component: Component, name: NewName) -> None:
-    """Take a runtime parameter away."""
+    """Remove a runtime parameter."""
     call.api.delete("parameters", component, call.vhost, name)
     gone(call, f"{component} parameter", name, vhost=call.vhost)
 
@@ -115,7 +119,7 @@ def set_global_parameter(call: Call, name: NewName, value: Value) -> None:
 
 @broker_command(delete, "global-parameter")
 def clear_global_parameter(call: Call, name: NewName) -> None:
-    """Take a parameter of the whole broker away."""
+    """Remove a parameter of the whole broker."""
     call.api.delete("global-parameters", name)
     gone(call, "global parameter", name)
 

@@ -16,18 +16,23 @@ from rabbitlike.commands.progress import Advance, counting
 from rabbitlike.commands.values import pairs, read_file
 
 Header = Annotated[
-    list[str] | None, typer.Option("--header", "-H", help="A header; several times.", metavar="KEY=VALUE")
+    list[str] | None, typer.Option("--header", "-H", help="A header; can be repeated.", metavar="KEY=VALUE")
 ]
 Property = Annotated[
     list[str] | None,
-    typer.Option("--property", "-P", help="As correlation_id=7, expiration=5000, type=order.", metavar="KEY=VALUE"),
+    typer.Option(
+        "--property",
+        "-P",
+        help="A property, such as correlation_id=7, expiration=5000, type=order.",
+        metavar="KEY=VALUE",
+    ),
 ]
 
 
 def publish(
     call: Call,
     body: Annotated[
-        str | None, typer.Argument(metavar="[BODY]", help="Without it: standard input.", show_default=False)
+        str | None, typer.Argument(metavar="[BODY]", help="Default: standard input.", show_default=False)
     ] = None,
     exchange: Annotated[
         str, typer.Option("--exchange", "-x", help="Exchange to publish to.", autocompletion=EXCHANGE_OPTION)
@@ -35,20 +40,22 @@ def publish(
     key: Annotated[str, typer.Option("--routing-key", "-k", help="Routing key.", metavar="KEY")] = "",
     queue: Annotated[
         str | None,
-        typer.Option("--queue", "-q", help="Straight to this queue instead.", autocompletion=QUEUE_OPTION),
+        typer.Option(
+            "--queue", "-q", help="Queue to publish to, through the default exchange.", autocompletion=QUEUE_OPTION
+        ),
     ] = None,
     file: Annotated[
         str | None, typer.Option("--file", "-f", help="Body from a file; - is standard input.", metavar="PATH")
     ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Each line is a message.")] = False,
-    count: Annotated[int, typer.Option("--count", "-n", help="Publish it so often.", min=1)] = 1,
+    count: Annotated[int, typer.Option("--count", "-n", help="Number of times to publish it.", min=1)] = 1,
     rate: Annotated[
-        float | None, typer.Option("--rate", help="At most so many messages a second.", min=0.001, metavar="NUMBER")
+        float | None, typer.Option("--rate", help="Maximum number of messages per second.", min=0.001, metavar="NUMBER")
     ] = None,
     header: Header = None,
     prop: Property = None,
     content_type: Annotated[str | None, typer.Option("--content-type", metavar="TEXT")] = None,
-    persistent: Annotated[bool, typer.Option("--persistent", help="Let it outlive a restart.")] = False,
+    persistent: Annotated[bool, typer.Option("--persistent", help="Publish persistent messages.")] = False,
 ) -> int:
     """Publish a message: from the command line, a file or standard input, once or many times.
 

@@ -15,7 +15,7 @@ connections = typer.Typer(help="List and close connections.", no_args_is_help=Tr
 
 @broker_command(purge, "queue")
 def purge_queue(call: Call, name: QueueName) -> None:
-    """Delete all messages of a queue that are not with a consumer."""
+    """Delete all ready messages of a queue."""
     call.api.delete("queues", call.vhost, name, "contents")
     call.output.done(
         f"queue '{name}' purged{call.in_vhost}",
@@ -27,7 +27,7 @@ def purge_queue(call: Call, name: QueueName) -> None:
 
 
 def pause(call: Call, name: QueueName) -> None:
-    """Let a queue take messages and deliver none, until `resume`."""
+    """Stop deliveries of a queue until `resume`; it still accepts messages."""
     call.api.put("queues", call.vhost, name, "pause")
     call.output.done(
         f"queue '{name}' delivers nothing until `rabbitlike resume`{call.in_vhost}",
@@ -39,7 +39,7 @@ def pause(call: Call, name: QueueName) -> None:
 
 
 def resume(call: Call, name: QueueName) -> None:
-    """Let a paused queue deliver again."""
+    """Resume deliveries of a paused queue."""
     call.api.put("queues", call.vhost, name, "resume")
     call.output.done(
         f"queue '{name}' delivers again{call.in_vhost}",
@@ -54,17 +54,17 @@ def resume(call: Call, name: QueueName) -> None:
 def close_connections(
     call: Call,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="As `list connections` gives it.", show_default=False)
+        str | None, typer.Argument(metavar="[NAME]", help="Name shown by `list connections`.", show_default=False)
     ] = None,
     of_user: Annotated[
         str | None, typer.Option("--of-user", help="All connections of this user.", metavar="USER")
     ] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="All connections; with --vhost, all of it.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="What the clients are told.", metavar="TEXT")] = (
+    everyone: Annotated[bool, typer.Option("--all", help="All connections; with --vhost, those of the vhost.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Reason that clients receive.", metavar="TEXT")] = (
         "closed by an operator"
     ),
 ) -> None:
-    """Close a connection, or all of a user or a vhost; clients are told the reason."""
+    """Close a connection, or all connections of a user or a vhost."""
     if [name is not None, of_user is not None, everyone].count(True) != 1:
         raise Fault("which connections? Give a name, --of-user or --all")
     names = [name] if name is not None else _open(call, of_user)

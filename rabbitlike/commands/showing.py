@@ -8,7 +8,7 @@ from rabbitlike.commands.api import DEFAULT_EXCHANGE
 from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.names import ConnectionName, ExchangeName, PolicyName, QueueName, UserName, VhostName
 
-group = typer.Typer(help="Show one thing with all its fields.", no_args_is_help=True)
+group = typer.Typer(help="Show one object with all its fields.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 
@@ -41,13 +41,13 @@ def exchange(call: Call, name: ExchangeName = "") -> None:
 
 @broker_command(group, "connection")
 def connection(call: Call, name: ConnectionName) -> None:
-    """A connection, by the name `list connections` gives."""
+    """A connection, by the name shown by `list connections`."""
     _show(call, f"Connection {name}", "connections", name)
 
 
 @broker_command(group, "channel")
 def channel(call: Call, name: Name) -> None:
-    """A channel, by the name `list channels` gives."""
+    """A channel, by the name shown by `list channels`."""
     _show(call, f"Channel {name}", "channels", name)
 
 
@@ -71,5 +71,5 @@ def policy(call: Call, name: PolicyName) -> None:
 
 @broker_command(group, "node")
 def node(call: Call, name: Name) -> None:
-    """A node, by the name `list nodes` gives."""
+    """A node, by the name shown by `list nodes`."""
     _show(call, f"Node {name}", "nodes", name)

@@ -25,7 +25,7 @@ OK, FAILED, UNKNOWN = "ok", "failed", "not offered"
 
 
 def status(call: Call) -> None:
-    """What the broker is, what it holds and how busy it is, on one page."""
+    """Show version, totals and rates of the broker on one page."""
     overview = call.api.get("overview")
     nodes = _nodes(call.api)
     if call.output.as_json:
@@ -117,10 +117,10 @@ def health(
     call: Call,
     certificate_days: Annotated[
         int | None,
-        typer.Option("--certificate-days", help="Fail also when a certificate ends within so many days.", min=1),
+        typer.Option("--certificate-days", help="Also fail if a certificate expires within this many days.", min=1),
     ] = None,
 ) -> int:
-    """Run all health checks; ends with 1 when one fails."""
+    """Run all health checks; exits with 1 if one fails."""
     checks = list(CHECKS)
     checks += _listener_checks(call.api.get("overview"))
     if certificate_days is not None:
@@ -164,7 +164,7 @@ def _reason(said: Any) -> str:
 
 
 def whoami(call: Call) -> None:
-    """As whom the broker is asked, and with which tags."""
+    """Show the user name and its tags."""
     view = call.api.get("whoami")
     if call.output.as_json:
         call.output.json(view)

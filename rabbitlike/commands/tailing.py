@@ -19,7 +19,7 @@ from rabbitlike.commands.getting import Raw, write_body
 from rabbitlike.commands.names import ExchangeName, QueueName
 from rabbitlike.commands.output import moment, one_line
 
-group = typer.Typer(help="See messages arrive, in a queue or at an exchange.", no_args_is_help=True)
+group = typer.Typer(help="Follow messages that enter a queue or an exchange.", no_args_is_help=True)
 
 LOT: Final = 500
 #: How long a queue of ours outlives us, and how much it holds meanwhile.
@@ -27,13 +27,13 @@ EXPIRES_MS: Final = 60_000
 MOST_WAITING: Final = 10_000
 MOST_HELD: Final = 10_000
 
-Every = Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.05)]
-Count = Annotated[int | None, typer.Option("--count", "-n", help="End after so many messages.", min=1)]
+Every = Annotated[float, typer.Option("--every", help="Seconds between two updates.", min=0.05)]
+Count = Annotated[int | None, typer.Option("--count", "-n", help="Exit after this many messages.", min=1)]
 
 
 @broker_command(group, "queue")
 def tail_queue(call: Call, name: QueueName, every: Every = 0.5, count: Count = None, raw: Raw = False) -> None:
-    """Show messages as they enter a queue; they stay in it. What is consumed at once may be missed."""
+    """Show messages as they enter a queue, without taking them. Messages that are consumed at once may be missed."""
     path = ("queues", call.vhost, name)
     last = int(call.api.get(*path, "messages", limit=1)["last"])
     call.output.remark(f"waiting for messages in queue '{name}'{call.in_vhost}; Ctrl-C ends it")
@@ -54,13 +54,15 @@ def tail_exchange(
     name: ExchangeName,
     key: Annotated[
         list[str] | None,
-        typer.Option("--routing-key", "-k", help="Only these keys; several times. Else all.", metavar="KEY"),
+        typer.Option(
+            "--routing-key", "-k", help="Only this routing key; can be repeated. Default: all.", metavar="KEY"
+        ),
     ] = None,
     every: Every = 0.5,
     count: Count = None,
     raw: Raw = False,
 ) -> None:
-    """Show messages as they pass an exchange, through a temporary queue bound to it."""
+    """Show messages published to an exchange, through a temporary queue bound to it."""
     if not name:
         raise Fault("the default exchange has no bindings of ours: tail the queue instead")
     keys = key or _all_keys(call, name)

@@ -163,12 +163,12 @@ OCTETS: Final = ("recv_oct", "send_oct")
 
 def top(
     call: Call,
-    once: Annotated[bool, typer.Option("--once", help="One look, and no more.")] = False,
-    every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.2)] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
+    every: Annotated[float, typer.Option("--every", help="Seconds between two updates.", min=0.2)] = 2.0,
     sort: Annotated[str, typer.Option("--sort", help=f"Queues by {', '.join(ORDERS)}.", metavar="FIELD")] = "messages",
     rows: Annotated[int, typer.Option("--rows", "-n", help="Queues to show.", min=1, max=500)] = 15,
 ) -> None:
-    """Watch rates, the busiest queues and connections. q ends it, s sorts by the next field."""
+    """Show rates, the busiest queues and connections, live. Press q to quit, s to sort by the next field."""
     if sort not in ORDERS:
         raise typer.BadParameter(f"'{sort}' is none of {', '.join(ORDERS)}", param_hint="--sort")
     board = Board(call, sort, rows)

@@ -10,7 +10,7 @@ from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.faults import Refused
 from rabbitlike.commands.output import Column, columns
 
-group = typer.Typer(help="Follow messages: the firehose, and the life of one message.", no_args_is_help=True)
+group = typer.Typer(help="Trace messages: the firehose, and the events of a message.", no_args_is_help=True)
 
 #: What is said of a vhost all at once: PUT forgets what it is not told again.
 SAID: Final = ("description", "tags", "default_queue_type", "protected_from_deletion")
@@ -18,7 +18,7 @@ SAID: Final = ("description", "tags", "default_queue_type", "protected_from_dele
 
 @broker_command(group, "on")
 def trace_on(call: Call) -> None:
-    """Copy every message published or delivered in a vhost to its exchange amq.rabbitmq.trace."""
+    """Enable the firehose: copy every published and delivered message of a vhost to amq.rabbitmq.trace."""
     _set(call, True)
     call.output.done(
         f"the firehose is on{call.in_vhost}: bind a queue to exchange 'amq.rabbitmq.trace'",
@@ -30,7 +30,7 @@ def trace_on(call: Call) -> None:
 
 @broker_command(group, "off")
 def trace_off(call: Call) -> None:
-    """Copy nothing any more."""
+    """Disable the firehose."""
     _set(call, False)
     call.output.done(f"the firehose is off{call.in_vhost}", kind="vhost", name=call.vhost, outcome="untraced")
 
@@ -45,18 +45,20 @@ SHOWN: Final = columns(
     "ts=at event queue exchange routing_key consumer_tag=consumer delivery_count=returned wait_us proc_us reason"
 )
 
-Files = Annotated[bool, typer.Option("--files", help="Look through the files of the event log, too.")]
-Count = Annotated[int, typer.Option("--count", "-n", help="The newest so many.", min=1, max=10_000)]
+Files = Annotated[bool, typer.Option("--files", help="Also search the files of the event log.")]
+Count = Annotated[
+    int, typer.Option("--count", "-n", help="Maximum number of events, the newest ones.", min=1, max=10_000)
+]
 
 
 @broker_command(group, "message")
 def trace_message(
     call: Call,
-    message_id: Annotated[str, typer.Argument(metavar="ID", help="Its message-id.")],
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="The message-id.")],
     files: Files = False,
     count: Count = 1000,
 ) -> None:
-    """Tell the life of a message: what the event log knows of this message-id."""
+    """Show the events of a message-id."""
     query = {"limit": count, "files": "true" if files else "false"}
     answer = call.api.ask("GET", ("traces", call.vhost, message_id), query=query)
     if answer.status_code == 404:
@@ -71,15 +73,17 @@ def trace_message(
 @broker_command(group, "events")
 def trace_events(
     call: Call,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.", metavar="NAME")] = None,
-    event: Annotated[
-        str | None, typer.Option("--event", "-e", help="Only of this kind, as deliver.", metavar="KIND")
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", help="Only events of this queue.", metavar="NAME")
     ] = None,
-    last: Annotated[float | None, typer.Option("--last", help="Only of the last so many seconds.", min=0)] = None,
+    event: Annotated[
+        str | None, typer.Option("--event", "-e", help="Only events of this kind, such as deliver.", metavar="KIND")
+    ] = None,
+    last: Annotated[float | None, typer.Option("--last", help="Only events of the last seconds.", min=0)] = None,
     files: Files = False,
     count: Count = 100,
 ) -> None:
-    """List events of messages, the newest last."""
+    """List events of messages, newest last."""
     query: dict[str, str | int] = {"limit": count, "files": "true" if files else "false"}
     query |= {name: word for name, word in (("queue", queue), ("event", event)) if word is not None}
     if last is not None:

@@ -11,7 +11,9 @@ from rabbitlike.commands.faults import Fault
 
 Argument = Annotated[
     list[str] | None,
-    typer.Option("--argument", "-a", help="An argument, as x-max-length=10; several times.", metavar="KEY=VALUE"),
+    typer.Option(
+        "--argument", "-a", help="An argument, such as x-max-length=10; can be repeated.", metavar="KEY=VALUE"
+    ),
 ]
 Arguments = Annotated[str | None, typer.Option("--arguments", help="Arguments as a JSON object.", metavar="JSON")]
 

@@ -71,7 +71,7 @@ class Incomplete:
         if now >= self._silent_until:
             self._silent_until = now + SILENCE_S
             log.warning(
-                "HTTP: %d connections have not sent a whole request, %d of them from %s; the oldest are closed",
+                "HTTP: %d connections have not sent a complete request, %d of them from %s; closing the oldest",
                 self._count + 1,
                 len(found) + 1,
                 oldest.address or "an unknown address",

@@ -134,7 +134,7 @@ class Target:
             self.dropped += 1
             if not self._is_dropping:
                 self._is_dropping = True
-                log.warning("webhook %s: %d alerts wait already, others are dropped", masked(self.url), MOST_QUEUED)
+                log.warning("webhook %s: %d requests are queued, dropping further ones", masked(self.url), MOST_QUEUED)
             return
         self._queued.append(alert)
         if self._task is None:

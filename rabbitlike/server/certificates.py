@@ -33,7 +33,7 @@ class Handshake(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
-            log.warning("%s: no TLS handshake with a client: %s", self.listener, _reason(error))
+            log.warning("%s: TLS handshake with a client failed: %s", self.listener, _reason(error))
             raise
 
 
@@ -97,7 +97,7 @@ class Certificates:
         try:
             self._current = _context(settings)
         except ConfigError as error:
-            log.error("the TLS certificate in use stays in force: %s", error)
+            log.error("keeping the current TLS certificate: %s", error)
             return False
         self._settings = settings
         for context in self._contexts:

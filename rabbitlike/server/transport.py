@@ -322,7 +322,7 @@ class Transport(asyncio.BufferedProtocol):
         signs = look(self._transport.get_extra_info("socket"))
         # Silent twice in a row: the kernel may have asked just now, and the answer may be on its way.
         if (signs.is_closed and self._is_held) or (signs.is_silent and self._was_silent):
-            log.warning("%s: the client disappeared while it was not read or did not read", self._connection.name)
+            log.warning("%s: the client disappeared: no answer from its host", self._connection.name)
             self.abort()
             return
         self._was_silent = signs.is_silent

@@ -39,16 +39,19 @@ def test_retry(dead: Run) -> None:
     """F11 S7 by id, by filter, or all."""
     assert dead("dlq", "retry", "dead", "1-dead.dlq").assert_done().out == "1 messages put back into 'dead'\n"
     again = dead("dlq", "retry", "dead", "1-dead.dlq").assert_done().out
-    assert again == "0 messages put back into 'dead'; 1 are not there, or found no room\n"
+    assert again == "0 messages put back into 'dead'; 1 do not exist, or the queue is full\n"
     assert dead("dlq", "retry", "dead", "--text", "three", "--json").assert_done().json["retried"] == 1
     dead("dlq", "retry", "dead", "--all").assert_done()
     assert dead("get", "dead", "-n", "9", "--raw", "--ack").assert_done().out == "one\nthree\ntwo\n"
-    dead("dlq", "retry", "dead").assert_refused("which letters? Give their ids, a filter or --all", 2)
+    dead("dlq", "retry", "dead").assert_refused("which messages? Give their ids, a filter or --all", 2)
 
 
 def test_delete_and_purge(dead: Run) -> None:
     assert dead("dlq", "delete", "dead", "2-dead.dlq").assert_done().out == "dead letter '2-dead.dlq' deleted\n"
-    dead("dlq", "delete", "dead", "2-dead.dlq").assert_refused("queue 'dead' has no dead letter '2-dead.dlq'")
-    assert dead("dlq", "purge", "dead", "--text", "one").assert_done().out == "1 dead letters of 'dead' deleted\n"
-    assert dead("dlq", "purge", "dead").assert_done().out == "1 dead letters of 'dead' deleted\n"
+    dead("dlq", "delete", "dead", "2-dead.dlq").assert_refused("queue 'dead' has no dead-lettered message '2-dead.dlq'")
+    assert (
+        dead("dlq", "purge", "dead", "--text", "one").assert_done().out
+        == "1 dead-lettered messages of 'dead' deleted\n"
+    )
+    assert dead("dlq", "purge", "dead").assert_done().out == "1 dead-lettered messages of 'dead' deleted\n"
     assert bodies(dead) == []

@@ -100,7 +100,7 @@ def test_exchanges_and_bindings(run: Run) -> None:
     run("declare", "exchange", "inner", "--internal", "--auto-delete").assert_done()
     run("declare", "queue", "orders").assert_done()
     bound = run("bind", "events", "orders", "a.#").assert_done()
-    assert bound.out == "'orders' gets what 'events' has for key 'a.#' in vhost 'things'\n"
+    assert bound.out == "'orders' bound to 'events' with key 'a.#' in vhost 'things'\n"
     assert run("declare", "binding", "events", "inner", "b", "--to-exchange", "--json").assert_done().json == {
         "kind": "binding",
         "vhost": "things",

@@ -190,7 +190,7 @@ def test_slow_requests_keep_nobody_out(broker: BrokerProcess, sent: bytes) -> No
         for _ in range(5):
             answer = httpx.get(f"http://127.0.0.1:{broker.management_port}/api/whoami", auth=AUTH, timeout=30)
             assert answer.status_code == 200
-    assert len(broker.await_log("have not sent a whole request")) <= 2, "once a minute, not once a connection"
+    assert len(broker.await_log("have not sent a complete request")) <= 2, "once a minute, not once a connection"
 
 
 async def app_that_reads(scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:

@@ -138,7 +138,7 @@ def test_a_certificate_that_cannot_be_used_changes_nothing(files: Files, secured
     files.certfile.unlink()
     hang_up(secured)
     assert files.name_at(secured.port_of("amqps")) == "first"
-    assert secured.log().count("[ERROR] the TLS certificate in use stays in force: cannot use tls_certfile") >= 3
+    assert secured.log().count("[ERROR] keeping the current TLS certificate: cannot use tls_certfile") >= 3
     files.write("second")
     hang_up(secured)
     assert files.name_at(secured.port_of("amqps")) == "second"
@@ -189,7 +189,7 @@ def test_sighup_reads_the_file_of_options(tmp_path: Path) -> None:
         config.write_text('log_level = "info"\nconnection_max = 1\nframe_max = 8192\n')
         hang_up(broker)
         assert "reloaded: new log_level, connection_max" in broker.log()
-        assert "[WARNING] reload: frame_max has changed; restart the broker to put it in force" in broker.log()
+        assert "[WARNING] reload: frame_max has changed; restart the broker to apply it" in broker.log()
         overview = f"http://127.0.0.1:{broker.management_port}/api/health/checks/below-node-connection-limit"
         with RawClient.connect(broker.port) as client:
             client.log_in()
@@ -198,7 +198,7 @@ def test_sighup_reads_the_file_of_options(tmp_path: Path) -> None:
         for wrong in ("port = ", 'log_level = "loud"\n', "prot = 5\n"):
             config.write_text(wrong)
             hang_up(broker)
-        assert broker.log().count("[ERROR] reload: the options stay as they were: ") == 3
+        assert broker.log().count("[ERROR] reload: keeping the current options: ") == 3
 
 
 def test_log_file_is_opened_anew(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_log_file_that_cannot_be_opened(tmp_path: Path) -> None:
         file.rename(tmp_path / "rotated")
         folder.rmdir()
         broker.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "the log stays as it was: cannot write to log_file" in (tmp_path / "rotated").read_text())
+        wait_until(lambda: "keeping the current log: cannot write to log_file" in (tmp_path / "rotated").read_text())
         folder.mkdir()
         broker.process.send_signal(signal.SIGHUP)
         wait_until(lambda: file.exists() and "reloaded: " in file.read_text())

@@ -142,7 +142,7 @@ def test_plain_octets_at_the_tls_port(optional: BrokerProcess) -> None:
                 client.sock.sendall(octets)
                 while client.sock.recv(4096):
                     pass
-        failed = rf"\[WARNING\] {scheme}://\S+:{port}: no TLS handshake with a client: it sent"
+        failed = rf"\[WARNING\] {scheme}://\S+:{port}: TLS handshake with a client failed: it sent"
         assert len(optional.await_log(failed + ".* plain text", 2)) == 2
     with RawClient.connect(optional.port) as client:
         client.log_in()

@@ -351,9 +351,9 @@ def test_a_queue_with_letters_is_not_empty(pair: Pair, ch: Channel) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"x-overflow": "drop-head"}, "at-least-once takes overflow reject-publish"),
-        ({"x-overflow": "reject-publish-dlx"}, "at-least-once takes overflow reject-publish"),
-        ({"x-dead-letter-exchange": None}, "at-least-once means nothing without an exchange"),
+        ({"x-overflow": "drop-head"}, "at-least-once needs overflow reject-publish"),
+        ({"x-overflow": "reject-publish-dlx"}, "at-least-once needs overflow reject-publish"),
+        ({"x-dead-letter-exchange": None}, "at-least-once has no effect without a dead-letter exchange"),
     ],
 )
 def test_where_it_cannot_be(
@@ -389,7 +389,7 @@ def test_another_strategy_deletes_what_is_kept(pair: Pair, ch: Channel, caplog: 
     ch.publish(b"ready", key="q")
     with caplog.at_level(logging.INFO):
         set_policy(pair, {**policy, "overflow": "drop-head"})
-    assert "queue 'q' in vhost '/': deleted 2 dead letters (5 octets) that were kept back" in caplog.text
+    assert "queue 'q' in vhost '/': deleted 2 held dead-lettered messages (5 bytes)" in caplog.text
     assert held(pair) == (1, 0)
     assert (the_queue(pair).persistent_count, the_queue(pair).persistent_bytes) == (0, 0)
     set_policy(pair, {**policy})
@@ -424,7 +424,7 @@ def test_the_log_says_once_why_letters_are_kept(pair: Pair, ch: Channel, caplog:
     with caplog.at_level(logging.INFO):
         kill(ch, b"1", b"2")
         look(pair)
-        missing = "queue 'q' in vhost '/': dead letters are kept back: there is no exchange 'dlx'"
+        missing = "queue 'q' in vhost '/': holding dead-lettered messages: there is no exchange 'dlx'"
         assert caplog.text.count(missing) == 1
         ch.declare_exchange("dlx", "fanout")
         look(pair)
@@ -433,7 +433,7 @@ def test_the_log_says_once_why_letters_are_kept(pair: Pair, ch: Channel, caplog:
         ch.declare("dead")
         ch.bind("dead", "dlx")
         look(pair)
-    assert caplog.text.count("all dead letters that were kept back have gone") == 1
+    assert caplog.text.count("all held dead-lettered messages have been sent") == 1
 
 
 def test_letters_that_are_kept_are_shown(pair: Pair, ch: Channel) -> None:

@@ -191,7 +191,7 @@ class Outbox(Aside):
             self._pause_ms = SHORTEST_MS
             if self._told:
                 self._told.clear()
-                log.info("%s: all dead letters that were kept back have gone", _name(self._queue))
+                log.info("%s: all held dead-lettered messages have been sent", _name(self._queue))
         elif self._line and len(self._stuck) < WINDOW:
             self._watch(self._turn.now_ms)
         else:
@@ -241,9 +241,7 @@ class Outbox(Aside):
         for message in messages:
             queue.forget(message)
         if messages:
-            log.info(
-                "%s: deleted %d dead letters (%d octets) that were kept back", _name(queue), len(messages), body_bytes
-            )
+            log.info("%s: deleted %d held dead-lettered messages (%d bytes)", _name(queue), len(messages), body_bytes)
 
     def _note(self, letter: Letter) -> None:
         """Let the disk know that it is a letter."""
@@ -259,7 +257,7 @@ class Outbox(Aside):
             why = f"exchange '{settings.dead_letter_exchange}' leads them to no queue that may have them"
         if why not in self._told:
             self._told.add(why)
-            log.warning("%s: dead letters are kept back: %s", _name(self._queue), why)
+            log.warning("%s: holding dead-lettered messages: %s", _name(self._queue), why)
 
 
 def _has_room(letter: Letter, *, is_moving: bool) -> bool:
@@ -280,6 +278,6 @@ def _name(queue: "Queue") -> str:
 def tell_fallback(queue: "Queue", settings: QueueSettings) -> None:
     """A queue is to send its letters at least once, and cannot."""
     if settings.dead_letter_exchange is None:
-        log.warning("%s: dead-letter strategy at-least-once means nothing without an exchange", _name(queue))
+        log.warning("%s: dead-letter strategy at-least-once has no effect without a dead-letter exchange", _name(queue))
     else:
-        log.warning("%s: dead letters are sent at most once: at-least-once takes overflow reject-publish", _name(queue))
+        log.warning("%s: dead-lettering at most once: at-least-once needs overflow reject-publish", _name(queue))

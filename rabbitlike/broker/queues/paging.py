@@ -285,7 +285,7 @@ class Paging:
             return unpack(self._broker.store.read(batch.batch_id))
         except (StorageError, ValueError) as error:
             log.error(
-                "queue '%s' in vhost '%s': %d messages cannot be read and are passed over (batch %d): %s",
+                "queue '%s' in vhost '%s': %d messages cannot be read and are skipped (batch %d): %s",
                 self._queue.name,
                 self._queue.vhost.name,
                 batch.live,

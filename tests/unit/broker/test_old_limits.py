@@ -45,6 +45,6 @@ def test_the_broker_starts_and_keeps_its_messages(
     schemas._compiled.cache_clear()
     pair = disk.boot(crash=True)
     assert pair.broker.vhosts["/"].queues["q"].message_count == 1
-    assert "policy 'long' in vhost '/' cannot be taken up" in caplog.text
-    assert "permissions of user 'eve' in vhost '/' cannot be taken up" in caplog.text
-    assert "queue 'q' in vhost '/': its schema is left out" in caplog.text
+    assert "policy 'long' in vhost '/' cannot be restored" in caplog.text
+    assert "permissions of user 'eve' in vhost '/' cannot be restored" in caplog.text
+    assert "queue 'q' in vhost '/': ignoring its schema" in caplog.text

@@ -40,7 +40,7 @@ def test_a_damaged_batch_does_not_keep_back_the_others(disk: SimulatedDisk, capl
     store.batches[damaged] = replace(store.batches[damaged], data=store.batches[damaged].data[:-1])
     ch = disk.boot(crash=True).connect().channel()
     assert ch.drain("q") == [b"first", b"third"]
-    assert f"1 messages cannot be read and are passed over (batch {damaged})" in caplog.text
+    assert f"1 messages cannot be read and are skipped (batch {damaged})" in caplog.text
     assert damaged in store.batches, "it stays for whoever can mend it"
 
 
@@ -381,4 +381,4 @@ def test_a_large_message_that_cannot_be_read_is_passed_over(
     damaged = sorted(store.batches)[1]
     store.batches[damaged] = replace(store.batches[damaged], data=store.batches[damaged].data[:-1])
     assert [body[0] for body in ch.drain("q")] == [0, 2]
-    assert f"cannot be read and are passed over (batch {damaged})" in caplog.text
+    assert f"cannot be read and are skipped (batch {damaged})" in caplog.text

@@ -34,7 +34,7 @@ def test_an_upgrade_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) ->
         disk.boot()
         lines = [record.getMessage() for record in caplog.records if "schema" in record.getMessage()]
         assert len(lines) == 2
-        assert f"upgrading the schema from 1 to {present_version()}; older versions cannot open it any more" in lines[0]
+        assert f"upgrading the schema from 1 to {present_version()}; older versions can no longer open it" in lines[0]
         disk.boot()
         assert len([record for record in caplog.records if "schema" in record.getMessage()]) == 2, "once"
 

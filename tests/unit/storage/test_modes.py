@@ -79,7 +79,7 @@ async def test_what_was_open_is_closed_at_the_start(tmp_path: Path, caplog: pyte
     await store.close()
     await store.open()
     await store.close()
-    said = f"data folder {folder}: other users could access 6 files and folders; now only this one can"
+    said = f"data folder {folder}: other users could access 6 files and directories; changed their modes"
     assert caplog.messages == [said], "once"
 
 

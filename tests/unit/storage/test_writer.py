@@ -165,7 +165,7 @@ async def test_work_that_can_never_be_stored_is_said_to_be_so(desk: Desk, caplog
     await until_committed(desk)
     (record,) = [each for each in caplog.records if "commit failed" in each.message]
     assert record.levelname == "CRITICAL"
-    assert "for good: no such table; nothing is confirmed any more until the broker is restarted" in record.message
+    assert "for good: no such table; nothing more is confirmed until the broker is restarted" in record.message
 
 
 async def test_closing_does_not_wait_for_the_next_attempt(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
