@@ -1,6 +1,7 @@
 """Turns end when their time is over; what is left goes on after the others, and nothing is lost or done twice."""
 
 from collections.abc import Callable
+from functools import partial
 
 from rabbitlike.broker.budget import MOST_LATER, STORE_MS, STRIDE, TURNS_MS
 from rabbitlike.broker.ports import Pumped
@@ -92,6 +93,28 @@ def test_only_what_a_client_waits_for_goes_on_while_the_store_is_behind() -> Non
     clock.advance(STORE_MS)
     assert done == ["client's"] * 2 + ["own"] * 2
     assert not turn.is_behind
+
+
+def test_clients_do_not_wait_for_later_calls() -> None:
+    """They may wait for the store for seconds, and are no client's doing but the one's that brought them about."""
+    clock = FakeClock()
+    turn = Turn(clock)
+    turn.waits = lambda: True
+    clock.tick_ns = LONG_NS
+    turn.begin()
+    for _ in range(2 * MOST_LATER):
+        turn.later(lambda: None)
+    turn.finish()
+    clock.tick_ns = 0
+    done: list[int] = []
+    turn.begin()
+    assert turn.is_spent(STRIDE)
+    assert not turn.is_late(STRIDE)
+    for number in range(10):
+        turn.poll(partial(done.append, number))  # type: ignore[arg-type]  # None: nothing is left to do
+    turn.finish()
+    clock.advance(STORE_MS)
+    assert done == list(range(10))
 
 
 def test_works_take_turns() -> None:
