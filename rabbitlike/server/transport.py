@@ -1,8 +1,8 @@
 """One client's socket: octets to `Connection.receive`, answers to the kernel, and the timers around them.
 
 All sockets share one read buffer: the loop fills it and we parse it in the same breath, nothing awaited between. What
-is left of a frame is kept by its connection and put back at the front before that socket's next read. A socket that
-fills the buffer again and again waits until the others have had their turn.
+is left of a frame is kept by its connection and put back at the front before that socket's next read. A socket whose
+reads take long waits for the others (`rounds`).
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from rabbitlike.protocol.frames import BodyFrames
 from rabbitlike.server.busy_poll import BusyPoll
 from rabbitlike.server.heartbeat import Heartbeat
 from rabbitlike.server.liveness import LOOK_MS, keep_asking, look
+from rabbitlike.server.rounds import Rounds
 from rabbitlike.server.tls import agreed, certificate_name
 from rabbitlike.session.connection import Connection
 from rabbitlike.session.wire import Peer
@@ -28,8 +29,6 @@ from rabbitlike.session.wire import Peer
 READ_SIZE: Final = 256 * 1024
 #: Octets taken at once while publishers have used up what the broker has for them.
 SMALL_READ_SIZE: Final = 16 * 1024
-#: A socket with ever more to read has the loop for this long: libuv would read it 32 times before it looks at another.
-TURN_MS: Final = 2
 #: Octets of a large body that the loop is given at once, between which it serves the other sockets.
 WRITE_SIZE: Final = 512 * 1024
 #: How long a client may take to read our last words and close its end, after we have closed ours.
@@ -48,6 +47,7 @@ class Transports:
         self.busy_poll = busy_poll
         self.turn = broker.turn
         self.clock = clock
+        self.rounds = Rounds(clock)
         # Whatever is left over is less than a frame; as much again must fit behind it.
         self.data = bytearray(max(READ_SIZE, 2 * (broker.settings.frame_max + FRAME_OVERHEAD)))
         self.view = memoryview(self.data)
@@ -83,7 +83,6 @@ class Transport(asyncio.BufferedProtocol):
     """The asyncio side of one connection; to the session it is the Wire."""
 
     __slots__ = (
-        "_busy_since_ms",
         "_connection",
         "_deadline",
         "_heartbeat",
@@ -104,7 +103,6 @@ class Transport(asyncio.BufferedProtocol):
         self._shared = shared
         self._kept = 0  # octets of the connection's that stand at the front of the buffer
         self._is_closing = False  # all is said: nothing more is written, and what comes is not looked at
-        self._busy_since_ms = 0  # since when each read has filled the buffer; 0: the last one did not
         self._is_ended = False  # the client has said its last word, and is still to hear ours
         #: Large bodies that the loop has not been given in full, and what was written behind them.
         self._outgoing: deque[bytes | BodyFrames] = deque()
@@ -145,25 +143,18 @@ class Transport(asyncio.BufferedProtocol):
         if self._is_closing:
             return
         self._heartbeat.received += nbytes
-        end = self._kept + nbytes
-        self._connection.receive(self._shared.data, end)
-        if self._shared.busy_poll is not None and not self._shared.broker.waiting:
-            self._shared.busy_poll.prolong()
-        if end < len(self._shared.data):
-            self._busy_since_ms = 0
-        elif not self._busy_since_ms:
-            self._busy_since_ms = self._shared.turn.now_ms
-        elif self._shared.turn.now_ms >= self._busy_since_ms + TURN_MS:
-            self._wait_for_others()
-
-    def _wait_for_others(self) -> None:
-        self._busy_since_ms = 0
-        if not self._is_held and not self._transport.is_closing():
+        shared = self._shared
+        before_ns = shared.turn.total_ns
+        self._connection.receive(shared.data, self._kept + nbytes)
+        if shared.busy_poll is not None and not shared.broker.waiting:
+            shared.busy_poll.prolong()
+        if not self._is_waiting and shared.rounds.must_wait(self, shared.turn.total_ns - before_ns):
             self._is_waiting = True
-            self._transport.pause_reading()
-            self._shared.clock.call_later(0, self._read_on)
+            if not self._is_held and not self._transport.is_closing():
+                self._transport.pause_reading()
 
-    def _read_on(self) -> None:
+    def read_on(self) -> None:
+        """It has waited for the others."""
         self._is_waiting = False
         if not self._is_held and not self._transport.is_closing():
             self._transport.resume_reading()

@@ -167,37 +167,31 @@ def test_half_open_socket() -> None:
     assert gone.socket.is_aborted
 
 
-def flood(client: Dialled) -> None:
-    """A read that fills the whole buffer: there is more where it came from."""
-    client.feed(HEARTBEAT * (len(client.transport.get_buffer(-1)) // len(HEARTBEAT)))
-
-
-def test_who_floods_waits_for_the_others() -> None:
-    """#10 A socket that fills read after read has the loop for a moment only, then the others have their turn."""
-    client = Dialled()
+def test_long_reads_wait_for_the_other_sockets() -> None:
+    """#10 A socket with ever more to read has the loop for a moment only, then the others have their turn."""
+    client = Dialled(FakeClock(tick_ns=1_500_000))
     client.feed(OPENED)
-    flood(client)
-    assert client.socket.is_reading, "one large read is no flood"
-    client.clock.advance(2)
-    flood(client)
+    client.clock.advance(0)
+    client.feed(HEARTBEAT)
+    assert client.socket.is_reading, "the first read of a round, however long"
+    client.feed(HEARTBEAT)
     assert not client.socket.is_reading
     client.clock.advance(0)
     assert client.socket.is_reading
-    flood(client)
-    client.feed(HEARTBEAT)
-    client.clock.advance(2)
-    flood(client)
-    assert client.socket.is_reading, "it has paused for breath itself"
+    client.clock.tick_ns = 1000
+    for _ in range(10_000):
+        client.feed(HEARTBEAT)
+    assert client.socket.is_reading, "short reads"
 
 
-def test_who_floods_and_is_held() -> None:
+def test_a_socket_that_waits_and_is_held() -> None:
     """#34 Its turn does not come while an alarm, say, holds it; nor before its turn when that is over at once."""
-    client = Dialled()
+    client = Dialled(FakeClock(tick_ns=1_500_000))
     client.feed(OPENED)
     for is_over_at_once in (False, True):
-        flood(client)
-        client.clock.advance(2)
-        flood(client)
+        client.clock.advance(0)
+        client.feed(HEARTBEAT)
+        client.feed(HEARTBEAT)
         client.transport.pause_reading()
         if not is_over_at_once:
             client.clock.advance(0)

@@ -1,0 +1,66 @@
+"""Shares the loop's time among connections: a client that sends little does not wait for those that send much.
+
+In one round the loop reads every socket that has something to read. With twenty busy clients of some milliseconds each,
+a client with a single message would wait a tenth of a second for its turn. So a connection whose read took long waits
+in line if others had long reads in the same round, and each round reads as many from the line as it has time for.
+Connections with short reads never wait, as in packet schedulers that serve sparse flows first.
+"""
+
+from collections import deque
+from typing import Final, Protocol
+
+from rabbitlike.clock import Clock
+
+#: A read that took less is short.
+SHORT_NS: Final = 100_000
+#: What all long reads of one round may take together, about: one of them may take as long as a turn.
+ROUND_NS: Final = 2_000_000
+
+
+class Reader(Protocol):
+    """A connection that is not read while it waits."""
+
+    def read_on(self) -> None: ...
+
+
+class Rounds:
+    """One per loop."""
+
+    __slots__ = ("_clock", "_is_begun", "_line", "_used_ns")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        #: The connections that wait, each with the time that its last read took.
+        self._line: deque[tuple[Reader, int]] = deque()
+        self._is_begun = False
+        #: Time taken by the long reads of this round.
+        self._used_ns = 0
+
+    def must_wait(self, reader: Reader, took_ns: int) -> bool:
+        """A read of this connection took so long. If it must wait, it is told when it may be read again."""
+        if took_ns < SHORT_NS:
+            return False
+        if not self._is_begun:
+            self._begin()
+        is_first = self._used_ns == 0
+        self._used_ns += took_ns
+        if not self._line and (is_first or self._used_ns < ROUND_NS):
+            return False
+        self._line.append((reader, took_ns))
+        return True
+
+    def _begin(self) -> None:
+        self._is_begun = True
+        self._clock.call_later(0, self._end)
+
+    def _end(self) -> None:
+        """The loop begins its next round: it reads the first in line as well."""
+        self._is_begun = False
+        self._used_ns = 0
+        expected_ns = 0
+        while self._line and expected_ns < ROUND_NS:
+            reader, took_ns = self._line.popleft()
+            expected_ns += took_ns
+            reader.read_on()
+        if self._line:
+            self._begin()
