@@ -1,14 +1,10 @@
 """Publishers that wait for the consumers of one queue, because that is cheaper than writing a backlog to disk.
 
 A queue is crowded when more than `CROWDED_BYTES` are ready in memory. Its publishers wait only if its consumers would
-empty it within `PATIENCE_MS` at their present rate; consumers that are slower get a backlog, which is paged to disk,
-and nobody waits for them. Publishers are let in again in the order they came, a few at a time, once half of the crowd
-has gone and nothing of it is left on disk. A timer looks after those that wait: consumers that stop must not stop
-publishers.
-
-The rate is measured anew whenever the queue becomes crowded, and publishers wait for the first measurement: they fill
-the window and start paging in less than `SAMPLE_MS`. Once a queue is paging, its consumers are slower and publishers
-keep up with them, so paging would never end by itself: publishers wait longer then (`RECOVERY_MS`).
+empty it within `PATIENCE_MS` at their present rate, and until that rate is measured, which takes less than paging.
+Slower consumers get a backlog on disk, and nobody waits for them. A queue that pages already holds its publishers for
+longer (`RECOVERY_MS`): its consumers have become slower, and paging would never end by itself. Publishers go on in the
+order they came, a few at a time, once half of the crowd has gone; or when consumers stop.
 """
 
 from typing import TYPE_CHECKING, Final
