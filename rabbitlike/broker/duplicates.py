@@ -32,6 +32,8 @@ _PRODUCER_SEQ: Final = b"x-producer-seq"
 
 DEFAULT_SIZE: Final = 100_000
 LARGEST_SIZE: Final = 10_000_000
+#: Ten years: the store holds 64 bits, and a header or a policy may say more.
+LONGEST_TTL_MS: Final = 315_360_000_000
 
 KeyBy = Literal["header", "message-id"]
 
@@ -53,7 +55,7 @@ def read_rules(values: Mapping[str, object]) -> DuplicateRules | None:
     size, ttl_ms = values.get("cache-size"), values.get("cache-ttl")
     return DuplicateRules(
         size=min(size, LARGEST_SIZE) if isinstance(size, int) else DEFAULT_SIZE,
-        ttl_ms=ttl_ms if isinstance(ttl_ms, int) else None,
+        ttl_ms=min(ttl_ms, LONGEST_TTL_MS) if isinstance(ttl_ms, int) else None,
         by="message-id" if values.get("deduplication-by") == "message-id" else "header",
     )
 
@@ -221,7 +223,7 @@ def seen_by(exchange: Exchange) -> str:
 def key_of(properties: Properties, by: KeyBy) -> Key | None:
     """What a message is known by; None: it says nothing, and is never a duplicate."""
     ttl = properties.header(_CACHE_TTL)
-    ttl_ms = ttl if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
+    ttl_ms = min(ttl, LONGEST_TTL_MS) if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
     producer = properties.header(_PRODUCER_ID)
     if isinstance(producer, str):
         number = properties.header(_PRODUCER_SEQ)

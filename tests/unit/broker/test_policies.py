@@ -212,7 +212,7 @@ def test_an_operator_policy_is_merged_over(key: str, value: Json, operators: Jso
             {"cache-ttl": 1 << 80},
             "classic",
             "duplicates",
-            DuplicateRules(ttl_ms=1 << 62),
+            DuplicateRules(ttl_ms=TEN_YEARS_MS),
         ),
         ({"x-dead-letter-webhook": "http://a/"}, {}, "classic", "dead_letter_webhook", None),
         ({}, {"dlq-webhook": "http://b/"}, "classic", "dead_letter_webhook", "http://b/"),
