@@ -15,7 +15,7 @@ ARGS ?=
 # Test files run side by side, one line of them per core: most of their time is waiting for processes and clocks.
 PYTEST := -m pytest --numprocesses $(or $(JOBS),auto) --dist loadfile
 
-.PHONY: run test test-compiled test-pure test-sliced test-tools crash check bench soak bench-pipeline pipeline-demo build wheel clean
+.PHONY: run test test-compiled test-pure test-sliced test-tools crash check bench soak bench-pipeline pipeline-demo build wheel docs clean
 
 run: build
 	@exec $(BIN)/rabbitlike serve $(ARGS)
@@ -87,6 +87,10 @@ wheel: build
 	@rm -rf build/lib* build/bdist* dist/rabbitlike-*.whl
 	@RABBITLIKE_PURE=0 $(BIN)/python -m pip wheel $(PIP) --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/rabbitlike-*.whl
+
+# The tables of queue arguments and policy keys in docs/, from the table of queue settings.
+docs: .venv/.dev
+	$(BIN)/python -m tests.support.settings_docs
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

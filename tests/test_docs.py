@@ -19,6 +19,7 @@ import pytest
 
 from rabbitlike.commands.call import NAMES
 from rabbitlike.config import DEFAULTS, OPTIONS, OTHER_VARIABLES, load
+from tests.support import settings_docs
 from tests.support.broker_process import ROOT, BrokerProcess, environment, running
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -242,6 +243,20 @@ def shown_default(name: str) -> str:
     if isinstance(default, bool):
         default = "yes" if default else "no"
     return "none" if default is None else f"`{default}`"
+
+
+# Queue settings
+
+
+@pytest.mark.parametrize("page", settings_docs.PAGES, ids=lambda page: page.name)
+def test_tables_of_settings_are_up_to_date(page: Path) -> None:
+    """Otherwise run `make docs`."""
+    assert page.read_text() == settings_docs.written(page.read_text())
+
+
+def test_every_table_of_settings_is_on_a_page() -> None:
+    found = [name for page in settings_docs.PAGES for name in re.findall(r"<!-- settings: (\w+) -->", page.read_text())]
+    assert sorted(found) == sorted(settings_docs.TABLES)
 
 
 # The numbered behaviours

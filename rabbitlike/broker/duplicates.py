@@ -24,23 +24,16 @@ if TYPE_CHECKING:
     from rabbitlike.broker.turn import Turn
     from rabbitlike.storage.api import Work
 
-#: Names of the RabbitMQ plugin for message deduplication.
-ARGUMENT: Final = "x-message-deduplication"
-HEADER: Final = "x-deduplication-header"
-CACHE_SIZE: Final = "x-cache-size"
-CACHE_TTL: Final = "x-cache-ttl"
-BY: Final = "x-deduplication-by"
-PRODUCER_ID: Final = "x-producer-id"
-PRODUCER_SEQ: Final = "x-producer-seq"
-
-# As they stand in messages, of which only these headers are read.
-_HEADER: Final = HEADER.encode()
-_CACHE_TTL: Final = CACHE_TTL.encode()
-_PRODUCER_ID: Final = PRODUCER_ID.encode()
-_PRODUCER_SEQ: Final = PRODUCER_SEQ.encode()
+#: Headers of messages, named as those of the RabbitMQ plugin for message deduplication.
+_HEADER: Final = b"x-deduplication-header"
+_CACHE_TTL: Final = b"x-cache-ttl"
+_PRODUCER_ID: Final = b"x-producer-id"
+_PRODUCER_SEQ: Final = b"x-producer-seq"
 
 DEFAULT_SIZE: Final = 100_000
 LARGEST_SIZE: Final = 10_000_000
+#: Ten years: the store holds 64 bits, and a header or a policy may say more.
+LONGEST_TTL_MS: Final = 315_360_000_000
 
 KeyBy = Literal["header", "message-id"]
 
@@ -55,15 +48,15 @@ class DuplicateRules:
     by: KeyBy = "header"
 
 
-def read_rules(arguments: Mapping[str, object]) -> DuplicateRules | None:
-    """Of arguments that have passed their checks; None: duplicates are messages like any other."""
-    if arguments.get(ARGUMENT) is not True:
+def read_rules(values: Mapping[str, object]) -> DuplicateRules | None:
+    """Of settings whose values have passed their checks; None: duplicates are messages like any other."""
+    if values.get("message-deduplication") is not True:
         return None
-    size, ttl_ms = arguments.get(CACHE_SIZE), arguments.get(CACHE_TTL)
+    size, ttl_ms = values.get("cache-size"), values.get("cache-ttl")
     return DuplicateRules(
         size=min(size, LARGEST_SIZE) if isinstance(size, int) else DEFAULT_SIZE,
-        ttl_ms=ttl_ms if isinstance(ttl_ms, int) else None,
-        by="message-id" if arguments.get(BY) == "message-id" else "header",
+        ttl_ms=min(ttl_ms, LONGEST_TTL_MS) if isinstance(ttl_ms, int) else None,
+        by="message-id" if values.get("deduplication-by") == "message-id" else "header",
     )
 
 
@@ -230,7 +223,7 @@ def seen_by(exchange: Exchange) -> str:
 def key_of(properties: Properties, by: KeyBy) -> Key | None:
     """What a message is known by; None: it says nothing, and is never a duplicate."""
     ttl = properties.header(_CACHE_TTL)
-    ttl_ms = ttl if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
+    ttl_ms = min(ttl, LONGEST_TTL_MS) if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
     producer = properties.header(_PRODUCER_ID)
     if isinstance(producer, str):
         number = properties.header(_PRODUCER_SEQ)

@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
 from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.patterns import Pattern, PatternError
-from rabbitlike.broker.policy_keys import (
-    FOREIGN,
-    OFFERED,
-    OPERATOR_POLICY,
-    OURS,
-    POLICY,
-    PolicyKind,
-    join,
-    merge,
-    refusal,
-)
-from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded, read_settings
+from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind, join, merge, queue_types, refusal
+from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded
 from rabbitlike.broker.terms import Json, term
 from rabbitlike.broker.webhook_urls import masked_definition
 
@@ -136,10 +126,7 @@ def _pattern_fault(pattern: Json) -> str | None:
 
 def _targets(apply_to: str, definition: Mapping[str, Json]) -> frozenset[Target]:
     """What a policy could match at all."""
-    types: tuple[QueueType, ...] = get_args(QueueType)
-    offered = OFFERED if apply_to == "classic_queues" or not OURS.isdisjoint(definition) else frozenset()
-    foreign = {queue_type for queue_type in types if not (FOREIGN[queue_type] - offered).isdisjoint(definition)}
-    return _APPLIES[apply_to] - foreign
+    return _APPLIES[apply_to] & {"exchange", *queue_types(definition, offered=apply_to == "classic_queues")}
 
 
 class Governed(Protocol):
@@ -245,9 +232,7 @@ class Policies:
         operator_policy: Policy | None,
     ) -> QueueSettings:
         """What a queue of these arguments, which was declared with so many levels, obeys under these policies."""
-        if policy is None and operator_policy is None:
-            return read_settings(arguments, queue_type, levels)
-        if arguments:
+        if arguments or (policy is None and operator_policy is None):
             return join(arguments, _merged(policy, operator_policy), queue_type, levels)
         key = (queue_type, levels, policy, operator_policy)
         found = self._settings.get(key)

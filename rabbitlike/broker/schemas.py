@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     import jsonschema_rs
 
-SCHEMA: Final = "x-schema"
-ACTION: Final = "x-schema-action"
-
 #: Refuse the publish, close its channel with 406, or take the message for a dead letter.
 SchemaAction = Literal["nack", "close", "dead-letter"]
 ACTIONS: Final[tuple[SchemaAction, ...]] = ("nack", "close", "dead-letter")
@@ -79,12 +76,12 @@ def text_of(value: object) -> str:
     return text
 
 
-def read_schema(arguments: Mapping[str, object]) -> Schema | None:
-    """Of arguments that have passed their checks."""
-    if SCHEMA not in arguments:
+def read_schema(values: Mapping[str, object]) -> Schema | None:
+    """Of settings whose values have passed their checks."""
+    if "schema" not in values:
         return None
-    action = arguments.get(ACTION)
-    return Schema(text_of(arguments[SCHEMA]), next((known for known in ACTIONS if known == action), "nack"))
+    action = values.get("schema-action")
+    return Schema(text_of(values["schema"]), next((known for known in ACTIONS if known == action), "nack"))
 
 
 def _said(error: ValueError) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rabbitlike.broker.permissions import Permission, TopicPermission
 from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind
 from rabbitlike.broker.queues.settings import DEFAULT_LEVELS
-from rabbitlike.broker.schemas import SCHEMA, text_of
+from rabbitlike.broker.schemas import text_of
 from rabbitlike.protocol import tables
 from rabbitlike.storage.api import Record
 
@@ -47,6 +47,8 @@ EXCHANGE: Final = "exchange"
 QUEUE: Final = "queue"
 BINDING: Final = "binding"
 DELAYS: Final = "delays"
+
+_SCHEMA: Final = "x-schema"
 
 
 class Topology:
@@ -227,12 +229,12 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
 def _arguments(place: str, value: dict[str, Any]) -> Table:
     """As they were declared, but for a schema that is refused by now: messages are worth more than that."""
     arguments = _table(value["arguments"])
-    if SCHEMA in arguments:
+    if _SCHEMA in arguments:
         try:
-            text_of(arguments[SCHEMA])
+            text_of(arguments[_SCHEMA])
         except ValueError as error:
             log.error("%s: ignoring its schema: %s", place, error)
-            del arguments[SCHEMA]
+            del arguments[_SCHEMA]
     return arguments
 
 

@@ -24,7 +24,7 @@ from rabbitlike.broker.firehose import Firehose
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, routing_key_of
 from rabbitlike.broker.policies import Policies, effective_definition
-from rabbitlike.broker.policy_keys import exchange_arguments
+from rabbitlike.broker.queue_settings.table import exchange_values
 from rabbitlike.broker.queues.arguments import (
     check_equivalent,
     check_exchange,
@@ -222,11 +222,11 @@ class Vhost:
 
     def equip_exchange(self, exchange: Exchange) -> None:
         """Give an exchange what its arguments and policies ask for beyond routing, or take it away."""
-        told = exchange_arguments(exchange.arguments, effective_definition(exchange), exchange.kind)
-        exchange.schema = read_schema(told)
+        values = exchange_values(exchange.arguments, effective_definition(exchange), exchange.kind)
+        exchange.schema = read_schema(values)
         exchange.duplicates = remembering(
             exchange.duplicates,
-            read_rules(told),
+            read_rules(values),
             seen_by(exchange),
             self.broker.turn,
             self.broker.journal,

@@ -1,11 +1,13 @@
 """Deduplication: a message that a queue or exchange has seen is confirmed and dropped, also after a crash."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pamqp import commands
 
-from tests.support.crash_pair import DurablePair, SimulatedDisk
+from rabbitlike.broker.policies import make_policy
+from tests.support.crash_pair import DurablePair, SimulatedDisk, SqliteDisk
 from tests.support.pair import Channel, Pair
 
 ON = {"x-message-deduplication": True}
@@ -155,8 +157,6 @@ def test_a_transaction_is_all_or_nothing(ch: Channel) -> None:
 
 
 def test_a_policy_turns_it_on_and_off(pair: Pair, ch: Channel) -> None:
-    from rabbitlike.broker.policies import make_policy
-
     vhost = pair.broker.vhosts["/"]
     ch.declare("q")
     send(ch, b"1", "a", exchange="amq.fanout")
@@ -288,3 +288,24 @@ def test_an_exchange_and_a_producer_are_known_after_a_crash(disk: SimulatedDisk)
         numbered = {"x-producer-id": "p", "x-producer-seq": number}
         send(ch, b"%d" % number, exchange="x", headers=numbered, delivery_mode=2)
     assert ch.drain("q") == [b"1", b"2", b"3", b"4"]
+
+
+def test_the_longest_times_fit_into_the_store(tmp_path: Path) -> None:
+    """A header has 63 bits, a policy any number; the store adds the present to it."""
+    disk = SqliteDisk(tmp_path)
+    pair = disk.boot()
+    ch = pair.connect().channel()
+    declare(pair, ch)
+    send(ch, b"1", "a", delivery_mode=2, headers={"x-cache-ttl": (1 << 63) - 1})
+    pair.commit_all()
+    definition = {"message-deduplication": True, "cache-ttl": 1 << 80}
+    pair.broker.vhosts["/"].policies.set(
+        make_policy("/", "once", "policy", pattern="", definition=definition)  # type: ignore[arg-type]
+    )
+    send(ch, b"2", "b", delivery_mode=2)
+    pair.commit_all()
+    ch = disk.boot(crash=True).connect().channel()
+    for key in ("a", "b"):
+        send(ch, b"again", key, delivery_mode=2)
+    assert ch.drain("q") == [b"1", b"2"]
+    disk.close()

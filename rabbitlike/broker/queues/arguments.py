@@ -5,96 +5,39 @@ nothing here touches a queue.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, Protocol
 
-from rabbitlike.broker.queues.argument_checks import CHECKS, any_integer, require, type_name
+from rabbitlike.broker.queue_settings.argument_checks import any_integer, require, type_name
+from rabbitlike.broker.queue_settings.setting import Origin, Setting
+from rabbitlike.broker.queue_settings.table import ARGUMENTS, EXCHANGES, levels_of, read_settings, values_of
 from rabbitlike.broker.queues.numbers import with_numbers
-from rabbitlike.broker.queues.settings import (
-    DEFAULT_LEVELS,
-    QUEUE_TYPES,
-    QueueSettings,
-    QueueType,
-    optional_int,
-    plain_settings,
-    read_settings,
-)
+from rabbitlike.broker.queues.settings import DEFAULT_LEVELS, QUEUE_TYPES, QueueSettings, QueueType, plain_settings
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import Table, Value, same_value
 
-# Which arguments each type takes, in the order a redeclare compares them.
-# parity: RabbitMQ's classic queues refuse x-delivery-limit (and before 4.0 the leader locator); here they take both.
-_TAKEN: Final[Mapping[QueueType, tuple[str, ...]]] = {
-    "classic": (
-        "x-expires",
-        "x-message-ttl",
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-max-length",
-        "x-max-length-bytes",
-        "x-max-priority",
-        "x-overflow",
-        "x-queue-mode",
-        "x-queue-version",
-        "x-single-active-consumer",
-        "x-queue-type",
-        "x-queue-master-locator",
-        "x-queue-leader-locator",
-        "x-delivery-limit",
-    ),
-    "quorum": (
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-dead-letter-strategy",
-        "x-expires",
-        "x-max-length",
-        "x-max-length-bytes",
-        "x-max-in-memory-length",
-        "x-max-in-memory-bytes",
-        "x-overflow",
-        "x-single-active-consumer",
-        "x-queue-type",
-        "x-quorum-initial-group-size",
-        "x-delivery-limit",
-        "x-message-ttl",
-        "x-queue-leader-locator",
-    ),
-}
+#: In which order arguments are checked.
+_PLACES: Final = {setting: place for place, setting in enumerate(ARGUMENTS.values())}
 STREAM_OFFSET: Final = "x-stream-offset"
-# Arguments of ours that every type takes.
-_OURS: Final = (
-    "x-ack-timeout",
-    "x-dead-letter-auto",
-    "x-default-priority",
-    "x-max-message-size",
-    "x-priority-mode",
-    "x-priority-weights",
-    "x-priority-max-wait",
-    "x-schema",
-    "x-schema-action",
-    "x-message-deduplication",
-    "x-cache-size",
-    "x-cache-ttl",
-    "x-deduplication-by",
-    "x-retry-initial",
-    "x-retry-multiplier",
-    "x-retry-max-delay",
-    "x-retry-timeout",
-    "x-delayed-retry-type",
-    "x-delayed-retry-min",
-    "x-delayed-retry-max",
-    "x-trace",
+#: parity: in which order a redeclare of a quorum queue compares RabbitMQ's arguments; that of other queues is the
+#: table's.
+_QUORUM_ORDER: Final = (
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-expires",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-overflow",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-quorum-initial-group-size",
+    "x-delivery-limit",
+    "x-message-ttl",
+    "x-queue-leader-locator",
 )
-#: Of ours, what an exchange can be told as well.
-EXCHANGES_TOO: Final = (
-    "x-schema",
-    "x-schema-action",
-    "x-message-deduplication",
-    "x-cache-size",
-    "x-cache-ttl",
-    "x-deduplication-by",
-)
-_STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
-_TYPED: Final = frozenset(_TAKEN["classic"] + _TAKEN["quorum"] + _STREAM_ONLY)
 
 # Texts name the type by RabbitMQ's module.
 _MODULES: Final[Mapping[QueueType, str]] = {"classic": "rabbit_classic_queue", "quorum": "rabbit_quorum_queue"}
@@ -115,23 +58,29 @@ def parse(
         return plain_settings(levels)
     place = _place(queue, vhost)
     dead_letter_exchange(arguments, queue=queue, vhost=vhost)
-    require(arguments, "x-queue-type", place)
+    _require(arguments, ARGUMENTS["x-queue-type"], place)
     queue_type = queue_type_of(arguments)
-    for key in CHECKS:
-        if key in arguments and (key not in _TYPED or key in _TAKEN[queue_type]):
-            require(arguments, key, place)
-    for key in arguments:
-        if key in _TYPED and key not in _TAKEN[queue_type]:
-            raise _not_for_type(key, place, queue_type)
+    known = [ARGUMENTS[key] for key in arguments if key in ARGUMENTS]
+    for setting in sorted(known, key=_PLACES.__getitem__):
+        if setting.is_for(queue_type):
+            _require(arguments, setting, place)
+    for setting in known:
+        if not setting.is_for(queue_type):
+            raise _not_for_type(setting.key, place, queue_type)
     if queue_type == "quorum":
         _check_quorum_flags(place, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
-    return read_settings(arguments, queue_type, levels)
+    return read_settings(values_of(arguments, {}, queue_type), queue_type, levels_of(arguments, levels))
 
 
 def check_exchange(arguments: Table, place: str) -> None:
     """Those arguments of a new exchange that mean the same as a queue's. Raises 406."""
-    for key in EXCHANGES_TOO:
-        require(arguments, key, place)
+    for setting in EXCHANGES:
+        _require(arguments, setting, place)
+
+
+def _require(arguments: Table, setting: Setting, place: str) -> None:
+    if setting.argument is not None and setting.argument.check is not None:
+        require(arguments, setting.key, place, setting.argument.check)
 
 
 def queue_type_of(arguments: Table) -> QueueType:
@@ -190,14 +139,16 @@ def check_consumer(arguments: Table, *, queue: str, vhost: str, queue_type: Queu
 def consumer_ack_timeout(arguments: Table, *, queue: str, vhost: str) -> int | None:
     """The x-ack-timeout of a basic.consume in ms; None: the queue's holds. Raises 406."""
     arguments = with_numbers(arguments)
-    require(arguments, "x-ack-timeout", _place(queue, vhost))
-    return optional_int(arguments, "x-ack-timeout")
+    _require(arguments, ARGUMENTS["x-ack-timeout"], _place(queue, vhost))
+    timeout_ms = arguments.get("x-ack-timeout")
+    return timeout_ms if isinstance(timeout_ms, int) else None
 
 
 def consumer_priority(arguments: Table, *, queue: str, vhost: str) -> int:
     """The x-priority of a basic.consume: any integer, 0 when absent. Raises 406."""
     require(arguments, "x-priority", _place(queue, vhost), any_integer)
-    return optional_int(arguments, "x-priority") or 0
+    priority = arguments.get("x-priority")
+    return priority if isinstance(priority, int) else 0
 
 
 class Named(Protocol):
@@ -235,8 +186,21 @@ def check_equivalent(
         raise _inequivalent("durable", place, _flag(durable), _flag(queue.durable))
     if auto_delete != queue.auto_delete:
         raise _inequivalent("auto_delete", place, _flag(auto_delete), _flag(queue.auto_delete))
-    for key in (*_TAKEN[queue_type or queue.settings.queue_type], *_OURS):
+    for key in compared(queue_type or queue.settings.queue_type):
         _check_same(key, place, arguments, queue.arguments)
+
+
+@cache
+def compared(queue_type: QueueType) -> tuple[str, ...]:
+    """The arguments that a redeclare compares, RabbitMQ's first."""
+    settings = [
+        setting
+        for setting in ARGUMENTS.values()
+        if setting.argument is not None and setting.argument.is_compared and setting.is_for(queue_type)
+    ]
+    settings.sort(key=lambda each: (each.origin is not Origin.RABBITMQ, queue_type in each.offered))
+    first = _QUORUM_ORDER if queue_type == "quorum" else ()
+    return tuple(dict.fromkeys((*first, *(each.key for each in settings))))
 
 
 def _check_same(key: str, place: str, received: Table, current: Table) -> None:

@@ -1,4 +1,5 @@
-"""Numbers among the arguments that are ours: some clients cannot send a double, and some send everything as text.
+"""Numbers among the arguments that RabbitMQ 3.x does not have: some clients cannot send a double, and some send
+everything as text.
 
 A decimal, and a text that is a number, become the number before anything looks at them: checks, comparisons on
 redeclare and views see one form. parity: RabbitMQ's own arguments stay as they are, and are refused where it does.
@@ -8,25 +9,15 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from rabbitlike.broker.queue_settings.argument_checks import INTEGERS, factor
+from rabbitlike.broker.queue_settings.setting import Origin
+from rabbitlike.broker.queue_settings.table import ARGUMENTS
 from rabbitlike.protocol.tables import Table, Value
 
+_NEW: Final = tuple(each for each in ARGUMENTS.values() if each.origin is not Origin.RABBITMQ)
 #: Those of a queue, an exchange or a consumer.
-WHOLE: Final = frozenset(
-    (
-        "x-ack-timeout",
-        "x-cache-size",
-        "x-cache-ttl",
-        "x-default-priority",
-        "x-delayed-retry-max",
-        "x-delayed-retry-min",
-        "x-max-message-size",
-        "x-priority-max-wait",
-        "x-retry-initial",
-        "x-retry-max-delay",
-        "x-retry-timeout",
-    )
-)
-NUMBERS: Final = WHOLE | {"x-retry-multiplier"}
+WHOLE: Final = frozenset(each.key for each in _NEW if each.argument is not None and each.argument.check in INTEGERS)
+NUMBERS: Final = WHOLE | {each.key for each in _NEW if each.argument is not None and each.argument.check is factor}
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 LARGEST: Final = 2**63 - 1
 

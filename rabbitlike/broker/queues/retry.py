@@ -5,11 +5,11 @@ grows by steps of its minimum. Where both are given the first rules. Whatever th
 live and the total time end its waiting.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from rabbitlike.broker.states import LOOKED, RETURNED
-from rabbitlike.protocol.tables import Table
 
 #: What `x-delayed-retry-type` may say.
 RetryType = Literal["all", "failed", "returned", "disabled"]
@@ -69,26 +69,26 @@ class RetryRules:
         return min(ends_at_ms, expires_at_ms) if expires_at_ms else ends_at_ms
 
 
-def read_retry(arguments: Table) -> RetryRules | None:
-    """The schedule that checked arguments ask for; None where they ask for none."""
-    timeout = arguments.get("x-retry-timeout")
+def read_retry(values: Mapping[str, object]) -> RetryRules | None:
+    """The schedule that checked values of settings ask for; None where they ask for none."""
+    timeout = values.get("retry-timeout")
     timeout_ms = min(timeout, LONGEST_MS) if isinstance(timeout, int) and timeout >= 0 else None
-    initial = arguments.get("x-retry-initial")
+    initial = values.get("retry-initial")
     if isinstance(initial, int):
-        multiplier = arguments.get("x-retry-multiplier")
+        multiplier = values.get("retry-multiplier")
         return RetryRules(
             min(initial, LONGEST_MS),
             float(multiplier) if isinstance(multiplier, int | float) else MULTIPLIER,
-            _longest(arguments, "x-retry-max-delay", MAX_DELAY_MS),
+            _longest(values, "retry-max-delay", MAX_DELAY_MS),
             timeout_ms if timeout is not None else TIMEOUT_MS,
         )
-    kind = arguments.get("x-delayed-retry-type")
-    step = arguments.get("x-delayed-retry-min")
+    kind = values.get("delayed-retry-type")
+    step = values.get("delayed-retry-min")
     if kind in ("all", "failed", "returned") and isinstance(step, int):
         return RetryRules(
             min(step, LONGEST_MS),
             None,
-            _longest(arguments, "x-delayed-retry-max", LONGEST_MS),
+            _longest(values, "delayed-retry-max", LONGEST_MS),
             timeout_ms,
             delays_failed=kind != "returned",
             delays_returned=kind != "failed",
@@ -96,6 +96,6 @@ def read_retry(arguments: Table) -> RetryRules | None:
     return None if timeout_ms is None else RetryRules(timeout_ms=timeout_ms)
 
 
-def _longest(arguments: Table, key: str, default_ms: int) -> int:
-    value = arguments.get(key)
+def _longest(values: Mapping[str, object], name: str, default_ms: int) -> int:
+    value = values.get(name)
     return min(value, LONGEST_MS) if isinstance(value, int) else default_ms

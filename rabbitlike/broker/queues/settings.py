@@ -1,6 +1,6 @@
-"""What a queue obeys: its arguments and policies, read into QueueSettings.
+"""What a queue obeys: QueueSettings, its arguments and policies as the queue keeps them.
 
-What is read here has passed its checks. Pure: nothing here touches a queue.
+The table in broker/queue_settings/ says how each field is read. Pure: nothing here touches a queue.
 """
 
 from dataclasses import dataclass, replace
@@ -8,10 +8,9 @@ from enum import Enum
 from functools import cache
 from typing import Final, Literal, get_args
 
-from rabbitlike.broker.duplicates import DuplicateRules, read_rules
-from rabbitlike.broker.queues import weights
-from rabbitlike.broker.queues.retry import DELIVERY_LIMIT, RetryRules, read_retry
-from rabbitlike.broker.schemas import Schema, read_schema
+from rabbitlike.broker.duplicates import DuplicateRules
+from rabbitlike.broker.queues.retry import RetryRules
+from rabbitlike.broker.schemas import Schema
 from rabbitlike.protocol.tables import Table
 
 QueueType = Literal["classic", "quorum"]
@@ -20,8 +19,6 @@ DeadLetterStrategy = Literal["at-most-once", "at-least-once"]
 
 TEN_YEARS_MS: Final = 315_360_000_000
 DEFAULT_LEVELS: Final = 10
-QUORUM_DEFAULT_PRIORITY: Final = 4
-QUORUM_DELIVERY_LIMIT: Final = 20
 
 
 class Overflow(Enum):
@@ -87,64 +84,6 @@ def plain_settings(levels: int) -> QueueSettings:
     return QueueSettings(levels=levels)
 
 
-def read_settings(arguments: Table, queue_type: QueueType, default_levels: int = DEFAULT_LEVELS) -> QueueSettings:
-    """Read arguments that have passed their checks; `default_levels` has a queue that says nothing of priorities."""
-    quorum = queue_type == "quorum"
-    overflow = Overflow(arguments.get("x-overflow", Overflow.DROP_HEAD.value))
-    if quorum and overflow is Overflow.REJECT_PUBLISH_DLX:
-        overflow = Overflow.DROP_HEAD  # parity: quorum queues take the word and fall back to their default
-    at_least_once = arguments.get("x-dead-letter-strategy") == "at-least-once"
-    limit = optional_int(arguments, "x-delivery-limit")
-    if limit is None and "x-retry-initial" in arguments:
-        limit = DELIVERY_LIMIT
-    elif limit is None and quorum:
-        limit = QUORUM_DELIVERY_LIMIT
-    elif limit is not None and limit < 0:
-        limit = None  # parity: -1 lifts the limit (RabbitMQ 4)
-    levels = levels_of(arguments, default_levels)
-    is_weighted = arguments.get("x-priority-mode") == "weighted"
-    default_priority = optional_int(arguments, "x-default-priority")
-    if default_priority is None:
-        default_priority = QUORUM_DEFAULT_PRIORITY if quorum else 0
-    max_wait_ms = _optional_time(arguments, "x-priority-max-wait")
-    if max_wait_ms is None and is_weighted:
-        max_wait_ms = weights.DEFAULT_MAX_WAIT_MS
-    return QueueSettings(
-        queue_type=queue_type,
-        message_ttl_ms=_optional_time(arguments, "x-message-ttl"),
-        expires_ms=_optional_time(arguments, "x-expires"),
-        max_length=optional_int(arguments, "x-max-length"),
-        max_length_bytes=optional_int(arguments, "x-max-length-bytes"),
-        overflow=overflow,
-        max_message_size=optional_int(arguments, "x-max-message-size"),
-        dead_letter_exchange=_optional_string(arguments, "x-dead-letter-exchange"),
-        dead_letter_routing_key=_optional_string(arguments, "x-dead-letter-routing-key"),
-        dead_letter_strategy="at-least-once" if at_least_once else "at-most-once",
-        dead_letter_auto=arguments.get("x-dead-letter-auto") is True,
-        levels=levels,
-        default_priority=default_priority,
-        weights=weights.by_level(weights.read(arguments.get("x-priority-weights")), levels) if is_weighted else None,
-        priority_max_wait_ms=max_wait_ms,
-        duplicates=read_rules(arguments),
-        schema=read_schema(arguments),
-        single_active_consumer=arguments.get("x-single-active-consumer") is True,
-        delivery_limit=limit,
-        consumer_timeout_ms=optional_int(arguments, "x-consumer-timeout"),
-        retry=read_retry(arguments),
-        trace=_optional_bool(arguments, "x-trace"),
-        ack_timeout_ms=_optional_time(arguments, "x-ack-timeout"),
-    )
-
-
-def levels_of(arguments: Table, default_levels: int = DEFAULT_LEVELS) -> int:
-    """How many levels a declaration asks for: as it says, or as many as it has weights for."""
-    highest = optional_int(arguments, "x-max-priority")
-    if highest is not None:
-        return highest + 1
-    said = weights.read(arguments.get("x-priority-weights"))
-    return default_levels if said is None else len(said)
-
-
 def bounded(settings: QueueSettings, arguments: Table, max_length: int) -> QueueSettings:
     """The same with a limit for a queue that has none, at which it refuses unless it was declared with x-overflow: who
     did not ask for a limit is to hear of it."""
@@ -152,28 +91,3 @@ def bounded(settings: QueueSettings, arguments: Table, max_length: int) -> Queue
         return settings
     overflow = settings.overflow if "x-overflow" in arguments else Overflow.REJECT_PUBLISH
     return replace(settings, max_length=max_length, overflow=overflow)
-
-
-def int_of(arguments: Table, key: str) -> int:
-    """An argument that has been checked to be an integer."""
-    value = arguments[key]
-    assert isinstance(value, int)
-    return value
-
-
-def optional_int(arguments: Table, key: str) -> int | None:
-    return int_of(arguments, key) if key in arguments else None
-
-
-def _optional_time(arguments: Table, key: str) -> int | None:
-    """A policy may say any time; what is longer than an argument could be is as good as that."""
-    return min(int_of(arguments, key), TEN_YEARS_MS) if key in arguments else None
-
-
-def _optional_bool(arguments: Table, key: str) -> bool | None:
-    value = arguments.get(key)
-    return value if isinstance(value, bool) else None
-
-
-def _optional_string(arguments: Table, key: str) -> str | None:
-    return str(arguments[key]) if key in arguments else None

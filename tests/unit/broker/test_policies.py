@@ -2,8 +2,10 @@
 
 import pytest
 
+from rabbitlike.broker.duplicates import DuplicateRules
 from rabbitlike.broker.policies import Policy, effective_definition, make_policy
-from rabbitlike.broker.policy_keys import KEYS, OPERATOR_POLICY, POLICY, PolicyKind, join, merge, refusal
+from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind, join, merge, refusal
+from rabbitlike.broker.queue_settings.table import POLICIES
 from rabbitlike.broker.queues.settings import TEN_YEARS_MS, Overflow, QueueType
 from rabbitlike.broker.terms import Json
 from rabbitlike.broker.vhost import Vhost
@@ -139,6 +141,12 @@ def test_apply_to_names_what_is_meant(apply_to: str, targets: set[str]) -> None:
         ({"max-length": 1, "delivery-limit": 3}, "queues", False, True),
         ({"max-length": 1, "delivery-limit": 3}, "classic_queues", True, False),
         ({"max-length": 1, "max-age": "1D"}, "queues", False, False),
+        ({"retry-initial": 1, "delivery-limit": 3}, "queues", True, True),
+        ({"priority-mode": "weighted", "delivery-limit": 3}, "queues", True, True),
+        ({"schema": "{}", "delivery-limit": 3}, "all", True, True),
+        ({"delayed-retry-min": 1, "delivery-limit": 3}, "queues", False, True),
+        ({"retry-initial": 1, "target-group-size": 3}, "queues", False, True),
+        ({"max-length": 1, "queue-version": 2}, "queues", True, True),
     ],
 )
 def test_a_policy_with_a_key_foreign_to_a_type_is_not_for_its_queues(
@@ -166,8 +174,13 @@ def test_a_policy_with_a_key_foreign_to_a_type_is_not_for_its_queues(
     ],
 )
 def test_an_operator_policy_is_merged_over(key: str, value: Json, operators: Json, merged: Json) -> None:
-    assert KEYS[key].operator
-    assert merge({key: value, "a": 1}, {key: operators, "b": 2}) == {"a": 1, "b": 2, key: merged}
+    assert POLICIES[key].operator
+    theirs: dict[str, Json] = {key: value, "consumer-timeout": 1}
+    assert merge(theirs, {key: operators, "retry-timeout": 2}) == {
+        "consumer-timeout": 1,
+        "retry-timeout": 2,
+        key: merged,
+    }
 
 
 @pytest.mark.parametrize(
@@ -194,6 +207,15 @@ def test_an_operator_policy_is_merged_over(key: str, value: Json, operators: Jso
         ({}, {}, "quorum", "delivery_limit", 20),
         ({}, {"consumer-timeout": 9}, "classic", "consumer_timeout_ms", 9),
         ({"x-max-priority": 3}, {"max-length": 9}, "classic", "levels", 4),
+        (
+            {"x-message-deduplication": True},
+            {"cache-ttl": 1 << 80},
+            "classic",
+            "duplicates",
+            DuplicateRules(ttl_ms=TEN_YEARS_MS),
+        ),
+        ({"x-dead-letter-webhook": "http://a/"}, {}, "classic", "dead_letter_webhook", None),
+        ({}, {"dlq-webhook": "http://b/"}, "classic", "dead_letter_webhook", "http://b/"),
     ],
 )
 def test_arguments_and_policy(
