@@ -47,7 +47,8 @@ class VhostDeletion:
             return False  # it was finished meanwhile
         if self._clients:
             self._dismiss_some()
-            return True
+            if self._clients:
+                return True
         turn = self._broker.turn
         while self._delete_next():
             if turn.is_spent(STEPS_PER_CALL):
