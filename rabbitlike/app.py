@@ -155,7 +155,10 @@ class App:
             if had_waiters and not broker.waiting and self._busy_poll is not None:
                 self._busy_poll.prolong()  # clients that waited for their confirms publish again
 
-        writer = Writer(self.store.commit, journal.take, committed, failed, resumed, broker.commits.done)
+        def is_held() -> bool:
+            return journal.is_held
+
+        writer = Writer(self.store.commit, journal.take, committed, failed, resumed, broker.commits.done, is_held)
         broker.recover(recovered)
         writer.start()
         self._writer, self._disk = writer, disk
@@ -229,8 +232,10 @@ class App:
         if endpoint.path is not None:
             return await loop.create_unix_server(make, sock=bound, backlog=BACKLOG)
         tls = self._tls(endpoint, bound)
-        timeout = TLS_HANDSHAKE_TIMEOUT_S if tls else None
-        return await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=timeout)
+        timeout_s = None
+        if tls is not None:
+            timeout_s = min(TLS_HANDSHAKE_TIMEOUT_S, self.settings.broker.handshake_timeout_ms / 1000)
+        return await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=timeout_s)
 
     async def start_management(self) -> None:
         """The HTTP API; after AMQP, which clients wait for."""

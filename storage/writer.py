@@ -33,7 +33,8 @@ class Writer:
     `take` returns what gathered and starts afresh; it may be empty. `committed(number)` says that the work of that
     number, and all before it, is durable. `failed(error)` comes after each attempt that failed, `resumed()` when one
     succeeds after that, before its `committed`. `timed(seconds, work)` says how long a commit took that had something
-    in it, with all its attempts, before its `committed`.
+    in it, with all its attempts, before its `committed`. While `is_held` says so nothing is taken; `wake` comes when
+    that ends.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Writer:
         failed: Callable[[StorageError], None],
         resumed: Callable[[], None],
         timed: Callable[[float, Work], None] = lambda seconds, work: None,
+        is_held: Callable[[], bool] = lambda: False,
     ) -> None:
         self._commit = commit
         self._take = take
@@ -51,6 +53,7 @@ class Writer:
         self._failed = failed
         self._resumed = resumed
         self._timed = timed
+        self._is_held = is_held
         #: The number that the work gathering now will have. Grows by one with each take.
         self.number = 1
         #: Since when commits fail: the last error; None while all is well.
@@ -88,8 +91,8 @@ class Writer:
 
     async def _run(self) -> None:
         while True:
-            if not self._is_awake:
-                if self._closing.is_set():
+            while not self._is_awake or self._is_held():
+                if self._closing.is_set() and not self._is_awake:
                     return
                 self._sleeper = asyncio.get_running_loop().create_future()
                 await self._sleeper

@@ -33,6 +33,7 @@ from rabbitlike.broker.topology import Topology, delays_of, restore
 from rabbitlike.broker.turn import Turn
 from rabbitlike.broker.users import ALGORITHMS, User, Users, checked_limits
 from rabbitlike.broker.vhost import Vhost
+from rabbitlike.broker.vhost_deletion import CONNECTION_FORCED, VhostDeletion
 from rabbitlike.clock import Clock
 from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.errors import precondition_failed
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTION_FORCED = 320
 #: Events that are exported together, at most.
 EVENTS_AT_ONCE = 200_000
 SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
@@ -179,6 +179,8 @@ class Broker:
         #: Who hears of every death, at once and within the turn: they must only take note of it.
         self.mourners: list[Callable[[Queue, Message, Reason], None]] = []
         self.vhosts: dict[str, Vhost] = {}
+        #: By name, vhosts that are gone and of which something is left.
+        self.deletions: dict[str, VhostDeletion] = {}
         self.parameters = Parameters()
         self.parameters.register(VhostLimits.COMPONENT, VhostLimits(self.vhosts))
         if journal is None:
@@ -308,6 +310,8 @@ class Broker:
         return vhost
 
     def restore_vhost(self, name: str) -> Vhost:
+        if name in self.deletions:
+            self.deletions[name].finish()
         vhost = Vhost(name, self)
         self.vhosts[name] = vhost
         return vhost
@@ -341,7 +345,8 @@ class Broker:
         return is_new
 
     def delete_vhost(self, name: str) -> bool:
-        """Delete a vhost and all in it; its clients are told to go. False: there is none. Raises 406 if protected."""
+        """Delete a vhost and all in it, which may take several turns (`deletions`); its clients are told to go. False:
+        there is none. Raises 406 if protected."""
         vhost = self.vhosts.get(name)
         if vhost is None:
             return False
@@ -350,14 +355,8 @@ class Broker:
         log.info("deleting vhost '%s'", name)
         del self.vhosts[name]
         self._forget_permissions([place for place in self.permissions.places() if place[1] == name])
-        for connection in list(self.connections):
-            if connection.vhost is vhost:
-                connection.shutdown(CONNECTION_FORCED, f"vhost '{name}' is deleted")
-        vhost.clear()
-        for parameter in [each for each in self.parameters if each.vhost == name]:
-            self.clear_parameter(*parameter[:3])
-        self.topology.remove_vhost(name)
-        vhost.policies.forget()
+        deletion = self.deletions[name] = VhostDeletion(self, vhost)
+        deletion.start()
         return True
 
     # Users

@@ -5,6 +5,9 @@ cdef class Journal:
     cdef readonly int64_t number
     cdef public int64_t committed
     cdef public bint is_failing
+    cdef readonly bint is_held
+    cdef int64_t _held_number
+    cdef object _holders
     cdef readonly int64_t recorded
     cdef public int64_t fresh_bytes
     cdef public int64_t writing_bytes

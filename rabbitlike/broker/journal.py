@@ -2,10 +2,13 @@
 
 The number of a commit is known before it happens: whatever is added now will be safe once commit `number` is. The
 writer takes everything between two turns, so a commit never holds half of what one read brought about: a dead letter
-leaves one queue and enters another, and a transaction reaches all its queues, in one commit or not at all.
+leaves one queue and enters another, and a transaction reaches all its queues, in one commit or not at all. What takes
+several turns and must be in one commit holds the journal meanwhile.
 """
 
+from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Protocol
 
 from rabbitlike.storage.api import Record, Work
@@ -25,6 +28,8 @@ class Journal:
     """One per broker with a durable store."""
 
     __slots__ = (
+        "_held_number",
+        "_holders",
         "_last_batch_id",
         "_logs",
         "_records",
@@ -35,6 +40,7 @@ class Journal:
         "committed",
         "fresh_bytes",
         "is_failing",
+        "is_held",
         "number",
         "recorded",
         "writing_bytes",
@@ -65,6 +71,10 @@ class Journal:
         #: The last word on each record since the last commit; None: it is to go.
         self._records: dict[tuple[str, str], Record | None] = {}
         self._wake = wake
+        #: Nothing may be taken now. In which commit it was so last, and who waits to hold it in a later one.
+        self.is_held = False
+        self._held_number = 0
+        self._holders: deque[Callable[[], None]] = deque()
 
     def start(self, last_batch_id: int) -> None:
         """Go on behind what was recovered."""
@@ -108,8 +118,27 @@ class Journal:
         self._work.forgotten_owners.append(owner)
         self._wake()
 
+    def hold(self, then: Callable[[], None]) -> None:
+        """Let nothing be taken until `release`, and call ``then``: now, or when it is this caller's turn.
+
+        Each commit is held once at most: confirms of others wait for one holder and not for a row of them."""
+        self._holders.append(then)
+        self._give_hold()
+
+    def release(self) -> None:
+        """All is there that must be in one commit."""
+        self.is_held = False
+        self._wake()
+
+    def _give_hold(self) -> None:
+        if self._holders and not self.is_held and self._held_number < self.number:
+            self.is_held = True
+            self._held_number = self.number
+            self._holders.popleft()()
+
     def take(self) -> Work:
-        """Everything up to now, as the commit with the present number. The last one is done by then."""
+        """Everything up to now, as the commit with the present number. The last one is done by then, and nobody holds
+        the journal."""
         work = self._work
         for (kind, key), record in self._records.items():
             if record is None:
@@ -126,6 +155,9 @@ class Journal:
         for log in self._writing:
             log.take(work)
         self._taken_batch_id = self._last_batch_id
+        if self._held_number == self.number - 1:
+            work.batches.sort(key=attrgetter("batch_id"))  # logs made some of them in turns before
+        self._give_hold()
         return work
 
     def finish(self, number: int) -> list[Changed]:

@@ -23,10 +23,13 @@ cdef class Publication:
     cdef readonly object delays
     cdef readonly object duplicates
     cdef readonly bint is_dropped
+    cdef public bint is_promised
     cdef readonly bint is_refused
     cdef readonly list letters
 
-    @cython.locals(accepted=bint)
+    @cython.locals(queue=Queue, accepted=bint)
     cpdef bint deposit(self, int64_t now_ms) except -1
+    @cython.locals(queue=Queue)
+    cpdef object look_up(self, object queues)
     @cython.locals(queue=Queue, message=Message, accepted=bint, inlet=Counters)
     cdef bint _deposit(self, int64_t now_ms) except -1

@@ -36,6 +36,7 @@ class Publication:
         "exchange",
         "expiration_ms",
         "is_dropped",
+        "is_promised",
         "is_refused",
         "letters",
         "mandatory",
@@ -74,6 +75,8 @@ class Publication:
         #: What its exchange has seen already, if that minds duplicates, and whether this is one.
         self.duplicates: Duplicates | None = None
         self.is_dropped = False
+        #: Its queues keep room for it.
+        self.is_promised = False
         #: Queues that take it for a dead letter at once, and whether the publisher is to hear that it was refused.
         self.letters: list[Queue] = []
         self.is_refused = False
@@ -97,14 +100,19 @@ class Publication:
 
     def look_up(self, queues: Mapping[str, Queue]) -> None:
         """Time has passed since it was routed: it goes to what there is now under the names of its queues."""
-        if any(queue.deleted for queue in self.queues):
-            self.queues = [queues[queue.name] for queue in self.queues if queue.name in queues]
+        for queue in self.queues:
+            if queue.deleted:
+                self.queues = [queues[queue.name] for queue in self.queues if queue.name in queues]
+                break
 
     def deposit(self, now_ms: int) -> bool:
         """Give it to its queues. False: one of them refused it."""
         if self.duplicates is None:
             return self._deposit(now_ms)
         if self.duplicates.has(self.properties):
+            if self.is_promised:
+                for queue in self.queues:
+                    queue.spare(1, len(self.body))
             self.is_dropped = True
             self.queues = []
             return True
@@ -126,7 +134,7 @@ class Publication:
                 message.expires_at_ms = now_ms + self.expiration_ms
             inlet = queue.inlet(self.source)
             inlet.publish += 1
-            if not queue.enqueue(message):
+            if not (queue.admit(message) if self.is_promised else queue.enqueue(message)):
                 accepted = False
         for queue in self.letters:
             message = make_message(self.address, self.properties, self.body, self.persistent, self.priority, now_ms)

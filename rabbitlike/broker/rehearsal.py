@@ -61,8 +61,10 @@ class Rehearsal(Reader):
             for queue in list(vhost.queues.values()):
                 vhost.delete_queue(queue)
                 yield
-            vhost.clear()
-            vhost.policies.forget()
+            vhost.delays.delete()
+            for exchange in vhost.exchanges.values():
+                vhost.drop_exchange(exchange)
+            vhost.detach()
         self._broker.vhosts.clear()
 
     # What the real broker has

@@ -411,20 +411,10 @@ class Vhost:
         queue.delete()
         return count
 
-    def clear(self) -> None:
-        """The vhost is being deleted: nothing of it stays, here or in the store."""
-        self.delays.delete()
-        for queue in list(self.queues.values()):
-            self.delete_queue(queue)
-        topology = self.broker.topology
-        for exchange in self.exchanges.values():
-            for binding in exchange.bindings:
-                topology.remove_binding(self.name, exchange, binding)
-            if exchange.duplicates is not None:
-                exchange.duplicates.forget()
-            topology.remove_exchange(exchange)
-        # Whatever refers to the vhost lets go of it, so that reference counting frees it.
+    def detach(self) -> None:
+        """The vhost is deleted: whatever refers to it lets go of it, so that reference counting frees it."""
         self.firehose = self.trail = None
+        self.policies.forget()
 
     def remove_owner(self, owner: Owner) -> bool:
         """Delete the exclusive queues of an owner that is gone; True: there are more than the turn has time for."""
@@ -546,6 +536,22 @@ class Vhost:
                 exchange.duplicates.forget()
             self.broker.topology.remove_exchange(exchange)
             self.renew_routes()
+
+    def drop_binding(self, source: Exchange, binding: Binding) -> None:
+        """The vhost is being deleted, and a binding with it."""
+        source.remove(binding)
+        self.broker.topology.remove_binding(self.name, source, binding)
+        incoming = self._incoming.get(binding.destination)
+        if incoming is not None:
+            incoming.pop(binding, None)
+
+    def drop_exchange(self, exchange: Exchange) -> None:
+        """The vhost is being deleted, and with it an exchange that has no bindings left. It stays known by its name for
+        what is on its way."""
+        self._incoming.pop(exchange, None)
+        if exchange.duplicates is not None:
+            exchange.duplicates.forget()
+        self.broker.topology.remove_exchange(exchange)
 
     def _replay(self, destination: Destination, message: Message) -> None:
         """Bring an earlier message to a destination bound just now."""

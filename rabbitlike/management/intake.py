@@ -1,8 +1,9 @@
 """HTTP/1.1 as it comes in, with bounds that uvicorn leaves to a proxy in front, and there may be none.
 
-A request's head has a largest size and a deadline. Connections that have not sent a whole request take no more than
-half of the connections there may be: the oldest of the address that has most of them is closed for a new one, so that
-clients who send slowly, or nothing, keep nobody else out.
+A TLS handshake has a deadline; until it is done a connection does not count. A request's head has a largest size and a
+deadline. Connections that have not sent a whole request take no more than half of the connections there may be: the
+oldest of the address that has most of them is closed for a new one, so that clients who send slowly, or nothing, keep
+nobody else out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from rabbitlike.broker.failures import source
 #: Request line and headers of one request.
 MAX_HEAD: Final = 64 * 1024
 HEAD_TIMEOUT_S: Final = 30.0
+#: uvicorn leaves it at asyncio's 60 s, and each such connection is an open file.
+TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
 #: Connections at a time; beyond them the answer is 503. Each is an open file, and AMQP clients need those more.
 MAX_CONNECTIONS: Final = 1000
 #: Connections without a whole request: new ones, those with a part of one, and those kept alive for the next.

@@ -7,7 +7,6 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 # The first answer that is streamed would import it, for 30 ms of the broker's loop.
@@ -17,7 +16,7 @@ from fastapi import FastAPI
 
 from rabbitlike.management.api import create_api
 from rabbitlike.management.context import Context
-from rabbitlike.management.intake import MAX_CONNECTIONS, Incomplete, Intake
+from rabbitlike.management.intake import MAX_CONNECTIONS, TLS_HANDSHAKE_TIMEOUT_S, Incomplete, Intake
 from rabbitlike.management.routes.metrics import create_metrics_api
 from rabbitlike.management.routing import make_all
 
@@ -32,6 +31,30 @@ KEEP_ALIVE_S: Final = 60
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, incomplete: Incomplete) -> None:
+        super().__init__(config)
+        self._incomplete = incomplete
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn's, but that TLS handshakes have a deadline."""
+        await super().startup([])
+        tls = self.config.ssl
+        for listening in sockets or ():
+            self.servers.append(
+                await asyncio.get_running_loop().create_server(
+                    self._make_intake,
+                    sock=listening,
+                    backlog=self.config.backlog,
+                    ssl=tls,
+                    ssl_handshake_timeout=None if tls is None else TLS_HANDSHAKE_TIMEOUT_S,
+                )
+            )
+
+    def _make_intake(self) -> Intake:
+        return Intake(
+            self._incomplete, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals are the app's."""
@@ -64,7 +87,6 @@ class ManagementServer:
     async def _serve(self, api: FastAPI, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
             api,
-            http=partial(Intake, self._incomplete),  # type: ignore[arg-type]  # called like a class, and no more
             # Whoever connects is who connects, whatever the headers say.
             proxy_headers=False,
             limit_concurrency=MAX_CONNECTIONS,
@@ -78,7 +100,7 @@ class ManagementServer:
         )
         config.load()
         config.ssl = tls
-        server = _Server(config)
+        server = _Server(config, self._incomplete)
         task = asyncio.create_task(server.serve(sockets), name="management")
         self._running.append((server, task))
         while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn has nothing to wait for

@@ -22,6 +22,7 @@ cdef class Channel(Publisher):
     cdef readonly dict deliveries
     cdef object _lapsed
     cdef list _leaving
+    cdef public object tx_commit
     cdef readonly str name
 
     @cython.locals(delivery=Delivery, consumer=Subscriber)
@@ -42,6 +43,7 @@ cdef class Channel(Publisher):
     cdef object _check_lapsed(self, uint64_t delivery_tag)
     @cython.locals(delivery=Delivery)
     cdef object _settle(self, list deliveries, object settle)
+    cpdef object settle(self, Delivery delivery, object settle)
     @cython.locals(consumer=Subscriber, was_full=bint)
     cdef object _release(self, Delivery delivery, Py_ssize_t count, int64_t memory_bytes)
     cpdef object wake_consumers(self)

@@ -4,6 +4,7 @@ Publishing is in `publisher`, of which a channel is one; here is what was delive
 `on_ack` and `on_nack`, come straight from the frame reader. Everything else a channel can be asked is in `handlers`.
 """
 
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from pamqp import base, commands
 
 from rabbitlike.broker.budget import STRIDE
 from rabbitlike.broker.counters import Counters
+from rabbitlike.broker.disposal import let_go
 from rabbitlike.broker.held import Settled, decide
 from rabbitlike.broker.message import Message, cost_of
 from rabbitlike.broker.pairs import make_pair
@@ -22,7 +24,6 @@ from rabbitlike.broker.queues.runs import ack_run
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import RETURNED
 from rabbitlike.protocol import methods
-from rabbitlike.protocol.constants import TX_REFUSE_UNROUTABLE
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.session import views
 from rabbitlike.session.consumer import Consumer
@@ -30,6 +31,7 @@ from rabbitlike.session.deadlines import Deadlines, Lapsed
 from rabbitlike.session.publisher import Publisher
 from rabbitlike.session.timeout import AckTimeout
 from rabbitlike.session.transaction import Transaction
+from rabbitlike.session.tx_commit import TxCommit
 from rabbitlike.session.unacked import Delivery, Unacked
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class Channel(Publisher):
         "name",
         "prefetch_count",
         "timeout",
+        "tx_commit",
         "unacked",
     )
 
@@ -83,6 +86,8 @@ class Channel(Publisher):
         self.last_queue = ""
         self.timeout = AckTimeout(number, self.unacked, self.turn, self.timeout_of, self._on_late)
         self.deadlines = Deadlines(self.unacked, self.turn, self._take_back)
+        #: The tx.commit that is under way.
+        self.tx_commit: TxCommit | None = None
         #: Deliveries that were taken from the client; made when the first one is.
         self._lapsed: Lapsed | None = None
 
@@ -165,8 +170,7 @@ class Channel(Publisher):
 
     def _settle(self, deliveries: list[Delivery], settle: Settle) -> None:
         if self.transaction is not None:
-            for delivery in deliveries:
-                self.transaction.settles.append((delivery, settle))
+            self.transaction.settle(deliveries, settle)
         elif settle is Settle.ACK:
             self.counters.ack += len(deliveries)
             self.counters.active_at_ms = self.turn.now_ms
@@ -260,34 +264,29 @@ class Channel(Publisher):
 
     # Transactions
 
-    def commit(self) -> bool:
-        """tx.commit: all that was held back happens now. parity: publishes first, settles second.
-
-        All of it is in one commit of the store, since it is in one turn. Must the answer wait for that?
-        """
-        transaction = self.transaction
-        if transaction is None:
+    def commit(self, answer: Callable[[bool], None]) -> None:
+        """tx.commit: all that was held back happens now. Then ``answer``, told whether that must wait for the store."""
+        if self.transaction is None:
             raise precondition_failed("channel is not transactional")
-        transaction.look_up(self.vhost.queues)
-        if not transaction.fits():
-            # parity: RabbitMQ's words, but here nothing of the transaction has happened, rather than some of it.
-            raise precondition_failed("partial tx completion")
-        if self.connection.capabilities.get(TX_REFUSE_UNROUTABLE):
-            transaction.refuse_unroutable()
-        self.transaction = None
-        for publication in transaction.publications:
-            self.deposit(publication)
-        for delivery, settle in transaction.settles:
-            self._settle([delivery], settle)
-        self.transaction = Transaction()
-        return self.journal is not None and transaction.is_stored()
+        self.tx_commit = TxCommit(self, self.transaction, answer)
+        self.tx_commit.start()
+
+    def settle(self, delivery: Delivery, settle: Settle) -> None:
+        """Settle what a transaction has held back."""
+        self._settle([delivery], settle)
 
     def rollback(self) -> None:
         if self.transaction is None:
             raise precondition_failed("channel is not transactional")
-        self.unacked.put_back([delivery for delivery, _ in self.transaction.settles])
+        self._discard(self.transaction)
         self.transaction = Transaction()
         self.deadlines.look_again()
+
+    def _discard(self, transaction: Transaction) -> None:
+        """Nothing of it happens: what it was to settle is unacked again."""
+        if transaction.settles:
+            self.unacked.put_back([delivery for delivery, _ in transaction.settles])
+        let_go(self.turn, [transaction.publications, transaction.settles])
 
     def recover(self, last_tag: int) -> bool:
         """Everything unacked up to this tag goes back to its queue; True: there is more than the turn has time for.
@@ -414,10 +413,11 @@ class Channel(Publisher):
 
     def release(self) -> bool:
         """Give back what a closed channel has, as much as the turn has time for; True: there is more."""
-        transaction = self.transaction
-        if transaction is not None and transaction.settles:
-            self.unacked.put_back([delivery for delivery, _ in transaction.settles])
-        self.transaction = None
+        if self.tx_commit is not None and not self.tx_commit.cancel():
+            return True
+        if self.transaction is not None:
+            self._discard(self.transaction)
+            self.transaction = None
         # Messages before consumers: the next active consumer of a queue must find them in their places.
         if self.recover(self.unacked.last_tag):
             return True

@@ -323,12 +323,21 @@ class Flow(FrameReader):
         elif then is not None:
             then()
 
-    def wait_for(self, work: Callable[[], bool], then: Callable[[], None] | None = None) -> None:
-        """`run`, of work that was begun in this turn and is not done."""
+    def wait_for(
+        self,
+        work: Callable[[], bool],
+        then: Callable[[], None] | None = None,
+        begin: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
+        """`run`, of work that was begun in this turn and is not done, or begins when ``begin`` calls its argument."""
         self._works += 1
         self.is_stalled = True
         self.hold("long")
-        self.turn.poll(partial(self._work_on, work, then))
+        go_on = partial(self.turn.poll, partial(self._work_on, work, then))
+        if begin is None:
+            go_on()
+        else:
+            begin(go_on)
 
     def _work_on(self, work: Callable[[], bool], then: Callable[[], None] | None) -> bool:
         try:

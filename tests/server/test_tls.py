@@ -1,7 +1,10 @@
 """AMQP over TLS, and SASL EXTERNAL: the certificate is the password."""
 
+import socket
 import ssl
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -146,6 +149,46 @@ def test_plain_octets_at_the_tls_port(optional: BrokerProcess) -> None:
         assert len(optional.await_log(failed + ".* plain text", 2)) == 2
     with RawClient.connect(optional.port) as client:
         client.log_in()
+
+
+#: The first octets of a handshake: a record with a ClientHello of 512 octets, of which there are two.
+HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01\x00"
+#: Of each kind: together more than the HTTP API serves at a time.
+SLOW_CLIENTS = 600
+
+
+def until_closed(client: socket.socket) -> float:
+    """How long the broker keeps a connection, in seconds."""
+    began_s = time.monotonic()
+    try:
+        while client.recv(4096):
+            pass
+    except ConnectionError:
+        pass
+    return time.monotonic() - began_s
+
+
+def test_clients_that_do_not_finish_their_handshake_keep_nobody_out_of_https(
+    optional: BrokerProcess, authority: Authority
+) -> None:
+    optional.wait_for("https")
+    port = optional.port_of("https")
+    with ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 30)) for _ in range(2 * SLOW_CLIENTS)]
+        for client in slow[:SLOW_CLIENTS]:
+            client.sendall(HALF_A_HELLO)
+        url = f"https://localhost:{port}/api/whoami"
+        assert httpx.get(url, auth=("guest", "guest"), verify=authority.client(), timeout=30).status_code == 200
+        for client in slow:
+            until_closed(client)  # within the 30 s of the socket
+
+
+def test_the_handshake_timeout_covers_that_of_tls(authority: Authority) -> None:
+    with running(*authority.flags, "--handshake-timeout-ms", "200") as broker:
+        for said in (b"", HALF_A_HELLO):
+            with socket.create_connection(("127.0.0.1", broker.port_of("amqps")), 30) as client:
+                client.sendall(said)
+                assert until_closed(client) < 4
 
 
 def test_tls_at_the_plain_port(optional: BrokerProcess, authority: Authority) -> None:

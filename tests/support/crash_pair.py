@@ -224,7 +224,7 @@ class DurablePair(Pair):
 
     def begin_commit(self) -> bool:
         """Take what has gathered, if anybody asked for a commit and none is under way."""
-        if not self.is_awake or self.in_flight is not None:
+        if not self.is_awake or self.in_flight is not None or self.journal.is_held:
             return False
         self.is_awake = False
         self.in_flight = (self.journal.number, self.journal.take())

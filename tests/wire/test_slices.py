@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from pamqp import commands
 
+from rabbitlike.broker.permissions import EVERYTHING
 from rabbitlike.broker.policies import make_policy
 from rabbitlike.broker.policy_keys import POLICY
 from rabbitlike.broker.queues.queue import Queue
@@ -296,6 +297,57 @@ def test_exclusive_queues_of_a_client_that_goes() -> None:
     assert sum(changes) == 1000
     assert max(changes) <= 400
     assert not vhost.queues
+
+
+def delete_vhost(pair: Sliced, name: str) -> None:
+    """As much of it as one turn has time for."""
+    pair.broker.turn.begin()
+    assert pair.broker.delete_vhost(name)
+    pair.broker.turn.finish()
+
+
+def test_a_vhost_that_is_deleted() -> None:
+    """Nobody finds it meanwhile."""
+    pair = Sliced()
+    broker = pair.broker
+    vhost = broker.add_vhost("v")
+    broker.set_permission("guest", "v", EVERYTHING)
+    for number in range(1000):
+        vhost.declare_queue(f"q{number}", durable=True)
+    vhost.declare_exchange("x", "topic")
+    for number in range(COUNT):
+        vhost.bind("x", vhost.queues["q0"], f"k{number}")
+        vhost.bind("amq.fanout", vhost.exchanges["x"], f"k{number}")
+    clients = [pair.connect(vhost="v") for _ in range(100)]
+
+    bound = [vhost.exchanges["x"], vhost.exchanges["amq.fanout"]]
+    changes = pair.watch(lambda: len(vhost.queues) + sum(len(exchange.bindings) for exchange in bound))
+    delete_vhost(pair, "v")
+    assert "v" in broker.deletions
+    assert "v" not in broker.vhosts
+    pair.settle()
+    assert sum(changes) == 1000 + 2 * COUNT
+    assert max(changes) <= SHARE
+    assert not broker.deletions
+    for client in clients:
+        client.expect(commands.Connection.Close)
+
+
+def test_a_vhost_of_the_same_name_is_made_while_one_is_deleted() -> None:
+    """Nothing that is still done to the old one befalls the new one."""
+    pair = Sliced()
+    broker = pair.broker
+    old = broker.add_vhost("v")
+    for number in range(1000):
+        old.declare_queue(f"q{number}", durable=True)
+    pair.watch(lambda: len(old.queues))
+    delete_vhost(pair, "v")
+    assert old.queues
+    new = broker.add_vhost("v")
+    assert not old.queues
+    new.declare_queue("q999", durable=True)
+    pair.settle()
+    assert list(broker.vhosts["v"].queues) == ["q999"]
 
 
 def test_a_purge_of_very_many() -> None:

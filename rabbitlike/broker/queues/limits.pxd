@@ -15,11 +15,15 @@ cdef class Limits:
     cdef object outbox
     cdef bint are_set
     cdef bint refuse
+    cdef int64_t _promised_count
+    cdef int64_t _promised_bytes
+    cdef bint is_admitting
     cdef bint _is_trimming
 
     @cython.locals(ready=Ready)
     cdef bint have_room(self, int64_t count, int64_t body_bytes) except -1
     @cython.locals(ready=Ready)
+    cdef object promise(self, int64_t count, int64_t body_bytes)
     cdef bint are_exceeded(self) except -1
     cdef bint turn_away(self, Message message) except -1
     cdef object trim(self)

@@ -25,9 +25,12 @@ class Limits:
         "_max_bytes",
         "_max_length",
         "_overflow",
+        "_promised_bytes",
+        "_promised_count",
         "_queue",
         "_ready",
         "are_set",
+        "is_admitting",
         "outbox",
         "refuse",
     )
@@ -43,6 +46,10 @@ class Limits:
         self.are_set = False
         #: The limit was lowered, and those over it go in turns to come.
         self._is_trimming = False
+        #: Room that is kept for messages to come, and whether the one at hand is one of these.
+        self._promised_count = 0
+        self._promised_bytes = 0
+        self.is_admitting = False
         #: One too many is not taken in; otherwise others make room for it.
         self.refuse = False
 
@@ -61,12 +68,19 @@ class Limits:
     def have_room(self, count: int, body_bytes: int) -> bool:
         """For so many more messages, of so many octets?"""
         ready = self._ready
+        count += self._promised_count
+        body_bytes += self._promised_bytes
         if self.outbox is not None:
             count += self.outbox.count
             body_bytes += self.outbox.body_bytes
         if 0 <= self._max_length < ready.count + count:
             return False
         return not 0 <= self._max_bytes < ready.body_bytes + body_bytes
+
+    def promise(self, count: int, body_bytes: int) -> None:
+        """Keep room for so many messages to come; less than none: for so many less."""
+        self._promised_count += count
+        self._promised_bytes += body_bytes
 
     def are_exceeded(self) -> bool:
         """Must others make room?"""
@@ -77,7 +91,7 @@ class Limits:
 
     def turn_away(self, message: Message) -> bool:
         """Refuse a message if there is no room for it. Was it refused?"""
-        if not self.refuse or self.have_room(1, len(message.body)):
+        if not self.refuse or self.is_admitting or self.have_room(1, len(message.body)):
             return False
         queue = self._queue
         # Somebody may take what is ready before this one, and make room.

@@ -7,6 +7,7 @@ from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.queues.record cimport pack, portions
 
 cdef int COMMIT_COST, LOGGED, MESSAGE_COST, SETTLED, WAITING
+cdef Py_ssize_t MADE_AHEAD
 cdef int64_t PACKED_AT_ONCE, RESERVED, LEAST_AHEAD, MOST_AHEAD, COMMITS_AHEAD, NOWHERE
 
 
@@ -33,6 +34,8 @@ cdef class Log:
     cdef public int default_priority
     cdef public bint is_touched
     cdef list _fresh
+    cdef list _batches
+    cdef list _pages
     cdef bint _is_mark_due
     cdef list _dirty
     cdef list _removed
@@ -68,10 +71,17 @@ cdef class Log:
     @cython.locals(batch=StoredBatch, progress=int64_t)
     cpdef object take(self, object work)
     @cython.locals(
-        message=Message, level=int, group=list, messages=list, may_leave=bint, last_level=int, last_may_leave=bint
+        message=Message,
+        fresh=list,
+        level=int,
+        group=list,
+        messages=list,
+        may_leave=bint,
+        last_level=int,
+        last_may_leave=bint,
     )
-    cdef object _take_fresh(self, list fresh, object work)
+    cdef object _make_batches(self)
     @cython.locals(message=Message, persistent=list, transient=list)
-    cdef list _write(self, int level, list messages, object work)
+    cdef list _write(self, int level, list messages)
     @cython.locals(message=Message, body_bytes=int64_t, expires_at_ms=int64_t, index=int, is_large=bint)
-    cdef StoredBatch _write_batch(self, int level, bint is_persistent, list messages, object work)
+    cdef StoredBatch _write_batch(self, int level, bint is_persistent, list messages)

@@ -25,6 +25,8 @@ RESERVED = 100_000
 LEAST_AHEAD = 256
 MOST_AHEAD = 65_536
 COMMITS_AHEAD = 8
+#: While the journal is held, batches are made of so many messages as they come.
+MADE_AHEAD = 4096
 #: Never reached.
 NOWHERE = 1 << 62
 
@@ -107,6 +109,7 @@ class Log:
         "_ahead",
         "_aside",
         "_attempts",
+        "_batches",
         "_counters",
         "_covered",
         "_dirty",
@@ -116,6 +119,7 @@ class Log:
         "_is_mark_due",
         "_journal",
         "_mark",
+        "_pages",
         "_release",
         "_removed",
         "_renew_from",
@@ -152,6 +156,9 @@ class Log:
         self.is_touched = False
         #: Messages to be written with the next commit, unless settled until then.
         self._fresh: list[Message] = []
+        #: Batches of such, made already, and the pages that may leave memory when they are written.
+        self._batches: list[Batch] = []
+        self._pages: list[Page] = []
         self._dirty: list[StoredBatch] = []
         self._removed: list[int] = []
         self._attempts: dict[int, int] = {}
@@ -199,6 +206,9 @@ class Log:
             self._is_mark_due = True
         if not self.is_touched:
             self._journal.touch(self)
+        if len(self._fresh) >= MADE_AHEAD and self._journal.is_held:
+            # Nothing is taken before very many have come: a step of each turn that brings them, not one long one.
+            self._make_batches()
 
     def settle(self, message: Message) -> None:
         """A message of the log that nobody needs any more."""
@@ -290,6 +300,8 @@ class Log:
         """The queue is gone, and all that was written of it."""
         self._journal.remove_queue(self.queue_id)
         self._fresh = []
+        self._batches = []
+        self._pages = []
         self._dirty = []
         self._removed = []
         self._attempts = {}
@@ -327,9 +339,12 @@ class Log:
         if self.is_deleted:
             return
         if self._fresh:
-            fresh = self._fresh
-            self._fresh = []
-            self._take_fresh(fresh, work)
+            self._make_batches()
+        if self._batches:
+            work.batches += self._batches
+            self._batches = []
+            self.pages = self._pages
+            self._pages = []
         for batch in self._dirty:
             batch.is_dirty = False
             if batch.live:
@@ -354,7 +369,9 @@ class Log:
             self._is_mark_due = False
             work.marks.append((self.queue_id, self.next_position, self._mark))
 
-    def _take_fresh(self, fresh: list[Message], work: Work) -> None:
+    def _make_batches(self) -> None:
+        fresh = self._fresh
+        self._fresh = []
         # What stands before and what may leave memory are never in one batch: a page is made of whole batches.
         groups: dict[tuple[int, bool], list[Message]] = {}
         group: list[Message] = []
@@ -369,16 +386,15 @@ class Log:
                 group = groups.setdefault((level, may_leave), [])
                 last_level, last_may_leave = level, may_leave
             group.append(message)
-        self.pages = []
         for (level, may_leave), group in groups.items():
             for messages in portions(group):
-                batches = self._write(level, messages, work)
+                batches = self._write(level, messages)
                 if may_leave:
                     page = Page(level, messages[0].position, messages[len(messages) - 1].position)
                     page.batches = batches
-                    self.pages.append(page)
+                    self._pages.append(page)
 
-    def _write(self, level: int, messages: list[Message], work: Work) -> list[StoredBatch]:
+    def _write(self, level: int, messages: list[Message]) -> list[StoredBatch]:
         """One batch, or one of persistent and one of transient messages: those do not survive a restart."""
         persistent: list[Message] = []
         transient: list[Message] = []
@@ -392,9 +408,9 @@ class Log:
             if self._mark < self.delivered_position + LEAST_AHEAD // 2:
                 # Some may be with consumers already, others will be before the next commit.
                 self._is_cover_due = True
-            batches.append(self._write_batch(level, True, persistent, work))
+            batches.append(self._write_batch(level, True, persistent))
         if transient:
-            batches.append(self._write_batch(level, False, transient, work))
+            batches.append(self._write_batch(level, False, transient))
         return batches
 
     def _take_aside(self, work: Work) -> None:
@@ -406,7 +422,7 @@ class Log:
             )
         self._aside.clear()
 
-    def _write_batch(self, level: int, is_persistent: bool, messages: list[Message], work: Work) -> StoredBatch:
+    def _write_batch(self, level: int, is_persistent: bool, messages: list[Message]) -> StoredBatch:
         batch = StoredBatch(self, self._journal.next_batch_id(), len(messages))
         if self._counters is not None and self._totals is not None:
             self._counters.disk_writes += len(messages)
@@ -422,7 +438,7 @@ class Log:
             if message.expires_at_ms and (expires_at_ms == 0 or message.expires_at_ms < expires_at_ms):
                 expires_at_ms = message.expires_at_ms
         is_large = body_bytes + MESSAGE_COST * len(messages) > PACKED_AT_ONCE
-        work.batches.append(
+        self._batches.append(
             Batch(
                 batch.batch_id,
                 self.queue_id,

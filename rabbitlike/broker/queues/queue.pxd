@@ -50,6 +50,7 @@ cdef class Queue(Pumped):
     cdef readonly int64_t unacked_persistent_bytes
     cdef readonly bint is_late
     cdef readonly bint is_paused
+    cdef readonly int deposits
     cdef public object policy
     cdef public object operator_policy
     cdef readonly Counters counters
@@ -74,6 +75,8 @@ cdef class Queue(Pumped):
     cdef object _deliver_or_expire(self, Message message)
     @cython.locals(log=Log)
     cdef object _keep(self, Message message)
+    cpdef bint admit(self, Message message) except -1
+    cdef object spare(self, int64_t count, int64_t body_bytes)
     cpdef Counters inlet(self, object exchange)
     cpdef object pump(self)
     cdef object _serve(self, bint is_all)

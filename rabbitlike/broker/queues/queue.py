@@ -65,6 +65,7 @@ class Queue(Pumped):
         "crowded_bytes",
         "deaths",
         "deleted",
+        "deposits",
         "duplicates",
         "durable",
         "expiry",
@@ -172,6 +173,8 @@ class Queue(Pumped):
         self.is_late = False
         #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
         self._sparing = False
+        #: Transactions that are on their way in.
+        self.deposits = 0
         self.counters = Counters(self.turn.now_ms)
         if log is not None:
             log.count_in(self.counters, vhost.counters)
@@ -267,6 +270,31 @@ class Queue(Pumped):
         """Would it take this many more messages, all at once?"""
         return not self._limits.refuse or self._limits.have_room(count, body_bytes)
 
+    def promise(self, count: int, body_bytes: int) -> None:
+        """So many messages of one transaction come, in several turns: keep room for them, and hand nothing out before
+        `fulfil`. parity: but what is judged by whether a consumer was there at once."""
+        self.deposits += 1
+        self._limits.promise(count, body_bytes)
+
+    def admit(self, message: Message) -> bool:
+        """`enqueue`, of one that room was kept for."""
+        self.spare(1, len(message.body))
+        self._limits.is_admitting = True
+        try:
+            return self.enqueue(message)
+        finally:
+            self._limits.is_admitting = False
+
+    def spare(self, count: int, body_bytes: int) -> None:
+        """Room that was kept for so many need not be kept any longer."""
+        self._limits.promise(-count, -body_bytes)
+
+    def fulfil(self) -> None:
+        """All that was promised has come."""
+        self.deposits -= 1
+        if not self.deleted:
+            self.turn.touch(self)
+
     def inlet(self, exchange: "Exchange") -> Counters:
         """Where to count what comes from an exchange."""
         if self.incoming is None:
@@ -289,7 +317,7 @@ class Queue(Pumped):
 
     def _hand_out(self, is_all: bool) -> None:
         """What is judged by whether a consumer was there at once cannot wait for another turn: ``is_all``."""
-        if self.deleted or self.is_paused:
+        if self.deleted or self.is_paused or (self.deposits and not is_all):
             return
         ready = self.ready
         while ready.count:

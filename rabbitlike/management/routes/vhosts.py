@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 from fastapi import Request, Response
 from pydantic import BaseModel
@@ -19,9 +20,13 @@ from rabbitlike.management.routing import Router
 from rabbitlike.management.turns import change, stored
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.vhost import Vhost
 
 router = Router("vhosts")
+
+#: How often a request looks whether a vhost is deleted, which may take many turns.
+LOOK_S: Final = 0.005
 
 
 class VhostBody(BaseModel):
@@ -72,6 +77,7 @@ async def put(caller: Administrator, vhost: str, body: VhostBody) -> Response:
     for its default queue type."""
     checked_name(vhost, "vhost")
     broker = caller.context.broker
+    await _until_deleted(broker, vhost)
     with change(broker):
         is_new = broker.set_vhost(
             vhost,
@@ -87,6 +93,12 @@ async def put(caller: Administrator, vhost: str, body: VhostBody) -> Response:
     return Response(status_code=201 if is_new else 204)
 
 
+async def _until_deleted(broker: Broker, vhost: str) -> None:
+    """Until nothing is left of a vhost of this name."""
+    while vhost in broker.deletions:  # noqa: ASYNC110 - rare, and the broker knows no asyncio
+        await asyncio.sleep(LOOK_S)
+
+
 @router.delete("/vhosts/{vhost:name}", status_code=204, response_model=None)
 async def delete(caller: Administrator, vhost: str) -> Response:
     """All in it goes, and its connections are closed."""
@@ -96,6 +108,7 @@ async def delete(caller: Administrator, vhost: str) -> Response:
     broker = caller.context.broker
     with change(broker):
         broker.delete_vhost(vhost)
+    await _until_deleted(broker, vhost)
     await stored(broker)
     return Response(status_code=204)
 

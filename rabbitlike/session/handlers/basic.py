@@ -112,10 +112,11 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
 
 
 def _get(channel: Channel, queue: Queue, method: commands.Basic.Get) -> bool:
-    """Answer basic.get; True: only expired messages were found so far, or a large one is being read; go on."""
+    """Answer basic.get; True: only expired messages were found so far, a large one is being read, or a transaction is
+    on its way in; go on."""
     if not channel.is_open:
         return False  # closed while it waited
-    if queue.is_reading():
+    if queue.deposits or queue.is_reading():
         return True
     message = queue.fetch()
     if message is None and queue.is_late:

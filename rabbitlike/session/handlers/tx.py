@@ -1,7 +1,8 @@
-"""tx.*: what a channel publishes and settles waits for commit; see session/transaction.py."""
+"""tx.*: what a channel publishes and settles waits for commit; see session/transaction.py and session/tx_commit.py."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pamqp import commands
@@ -25,7 +26,11 @@ def select(channel: Channel, method: commands.Tx.Select) -> None:
 
 
 def commit(channel: Channel, method: commands.Tx.Commit) -> None:
-    if channel.commit():
+    channel.commit(partial(_answer_commit, channel))
+
+
+def _answer_commit(channel: Channel, is_stored: bool) -> None:
+    if is_stored:
         channel.connection.hold_answers()
     channel.send(methods.make(commands.Tx.CommitOk))
 

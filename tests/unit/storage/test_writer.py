@@ -23,12 +23,16 @@ class Desk:
         self.gate = asyncio.Event()
         self.gate.set()
         self.faults: list[StorageError] = []
-        self.writer = Writer(self.commit, self.take, self.committed, self.failed, self.resumed)
+        self.is_held = False
+        self.writer = Writer(self.commit, self.take, self.committed, self.failed, self.resumed, is_held=self.hold)
 
     def put(self, name: str) -> int:
         self.gathered.append(name)
         self.writer.wake()
         return self.writer.number
+
+    def hold(self) -> bool:
+        return self.is_held
 
     def take(self) -> Work:
         taken, self.gathered = self.gathered, []
@@ -92,6 +96,26 @@ async def test_what_arrives_meanwhile_is_one_commit(desk: Desk) -> None:
     await turns()
     assert desk.commits == [["a"], ["b", "c", "d"]]
     assert desk.events == ["committed 1", "committed 2"]
+
+
+async def test_nothing_is_taken_while_that_is_held(desk: Desk) -> None:
+    """Neither by a writer that slept nor by one that had a commit under way when it began."""
+    for is_busy in (False, True):
+        desk.gate.clear()
+        if is_busy:
+            desk.put("before")
+            await turns()
+        desk.is_held = True
+        desk.put("a")
+        desk.gate.set()
+        await turns()
+        desk.put("b")
+        await turns()
+        assert desk.gathered == ["a", "b"]
+        desk.is_held = False
+        desk.writer.wake()
+        await turns()
+        assert desk.commits.pop() == ["a", "b"]
 
 
 async def test_what_is_put_in_one_turn_is_one_commit(desk: Desk) -> None:
