@@ -262,6 +262,6 @@ class DurablePair(Pair):
             self.commit_for_delivery()
 
     @property
-    def is_busy(self) -> bool:
+    def is_committing(self) -> bool:
         """A commit is under way or was asked for."""
         return self.is_awake or self.in_flight is not None
