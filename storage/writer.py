@@ -30,10 +30,10 @@ CLOSING_S: Final = 1.5
 class Writer:
     """Commits what `take` returns and says so. All calls, in and out, are on the loop's thread.
 
-    `take` returns what gathered, under a number of its own, and starts afresh; it may be empty. `committed(number)` says
-    that the work of that number, and all before it, is durable. `failed(error)` comes after each attempt that failed, `resumed()` when one
-    succeeds after that, before its `committed`. `timed(seconds, work)` says how long a commit took that had something
-    in it, with all its attempts, before its `committed`.
+    `take` returns what gathered, under a number of its own, and starts afresh; it may be empty. `committed(number)`
+    says that the work of that number, and all before it, is durable. `failed(error)` comes after each attempt that
+    failed, `resumed()` when one succeeds after that, before its `committed`. `timed(seconds, work)` says how long a
+    commit took that had something in it, with all its attempts, before its `committed`.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Who waits for a commit: a commit is on its way for each, and none stays in `Broker.waiting` when it is done.
 
 The loop looks for the next read instead of sleeping only while nobody waits for the disk, so one that stays behind
-costs all clients; and one that waits for a commit nobody asked for waits for ever. `Pair.settle` checks both after every
-step of every test; these tests bring about each kind of waiter.
+costs all clients; and one that waits for a commit nobody asked for waits for ever. `Pair.settle` checks both after
+every step of every test; these tests bring about each kind of waiter.
 """
 
 from collections.abc import Iterator
