@@ -147,12 +147,6 @@ def start(properties: Table, offered: str) -> commands.Connection.Start:
     )
 
 
-def has_capability(client_properties: Table, name: str) -> bool:
-    """Whether a client has said that it can take something, for instance `connection.blocked`."""
-    capabilities = client_properties.get("capabilities")
-    return isinstance(capabilities, dict) and capabilities.get(name) is True
-
-
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """Who a client claims to be. No password: the certificate has already proved it."""

@@ -133,12 +133,10 @@ def _run_typer(words: list[str]) -> int:
 
     from rabbitlike.commands import NAMES, Fault
 
-    # Click's UsageError by way of what Typer exports: newer Typers bring their own Click.
-    usage_error = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
     try:
         only = words[0] if words and words[0] in NAMES else None
         result = _command(only).main(words, "rabbitlike", standalone_mode=False)
-    except usage_error as error:
+    except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         asked = context.command_path if context is not None else "rabbitlike"
         return _fault(" ".join([*error.format_message().split(), f"Try '{asked} --help'."]))

@@ -121,6 +121,8 @@ class Work:
     forgotten_owners: list[str] = field(default_factory=list)
     forgotten: list[tuple[str, bytes]] = field(default_factory=list)
     seen: list[SeenKey] = field(default_factory=list)
+    #: Which commit it is, counted by whom it was taken from.
+    number: int = 0
 
     def is_empty(self) -> bool:
         return not (

@@ -6,10 +6,7 @@ import sqlite3
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Final
-
-import aiosqlite
 
 from rabbitlike.storage.api import BatchReader, Recovered, StorageError, Work
 from rabbitlike.storage.commit_record import FILE_NAME as RECORD_NAME
@@ -96,12 +93,12 @@ class SqliteStore:
         files = DataFiles(self.path)
         opened.callback(files.close)  # when the connections are closed
         opened.callback(self._close_record)
-        self._writer: CommitThread[TransactionConnection] = CommitThread()
+        self._writer: CommitThread[TransactionConnection] = CommitThread("storage writer")
         opened.push_async_callback(self._writer.close)
         await self._writer.connect(connect_writer)
-        other = await opened.enter_async_context(
-            _ending_with_the_process(aiosqlite.connect(self.path, isolation_level=None))
-        )
+        other: CommitThread[sqlite3.Connection] = CommitThread("storage upkeep")
+        opened.push_async_callback(other.close)
+        await other.connect(lambda: sqlite3.connect(self.path, isolation_level=None))
         await other.executescript(pragmas(self.durability))
         self._pages = Pages(self.path)
         opened.callback(self._pages.close)
@@ -195,11 +192,3 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._opened.aclose()
-
-
-def _ending_with_the_process(connection: aiosqlite.Connection) -> aiosqlite.Connection:
-    """Without it a process that fails before it has closed the store would never end: its thread waits for work."""
-    # aiosqlite has no public way; before 0.22 the connection was the thread. What was committed is safe: it is a crash.
-    thread: Thread = getattr(connection, "_thread", connection)  # type: ignore[arg-type]
-    thread.daemon = True
-    return connection

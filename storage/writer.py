@@ -30,11 +30,11 @@ CLOSING_S: Final = 1.5
 class Writer:
     """Commits what `take` returns and says so. All calls, in and out, are on the loop's thread.
 
-    `take` returns what gathered and starts afresh; it may be empty. `committed(number)` says that the work of that
-    number, and all before it, is durable. `failed(error)` comes after each attempt that failed, `resumed()` when one
-    succeeds after that, before its `committed`. `timed(seconds, work)` says how long a commit took that had something
-    in it, with all its attempts, before its `committed`. While `is_held` says so nothing is taken; `wake` comes when
-    that ends.
+    `take` returns what gathered, under a number of its own, and starts afresh; it may be empty. `committed(number)`
+    says that the work of that number, and all before it, is durable. `failed(error)` comes after each attempt that
+    failed, `resumed()` when one succeeds after that, before its `committed`. `timed(seconds, work)` says how long a
+    commit took that had something in it, with all its attempts, before its `committed`.
+    While `is_held` says so nothing is taken; `wake` comes when that ends.
     """
 
     def __init__(
@@ -54,8 +54,6 @@ class Writer:
         self._resumed = resumed
         self._timed = timed
         self._is_held = is_held
-        #: The number that the work gathering now will have. Grows by one with each take.
-        self.number = 1
         #: Since when commits fail: the last error; None while all is well.
         self.error: StorageError | None = None
         self._is_awake = False
@@ -97,18 +95,17 @@ class Writer:
                 self._sleeper = asyncio.get_running_loop().create_future()
                 await self._sleeper
             self._is_awake = False
-            number = self.number
-            self.number += 1
-            await self._commit_next()
-            self._tell(self._committed, number)
+            self._tell(self._committed, await self._commit_next())
 
-    async def _commit_next(self) -> None:
-        """Its own coroutine, so that nothing holds the work, and all messages in it, until there is more."""
+    async def _commit_next(self) -> int:
+        """Commit what has gathered; its number. Its own coroutine, so that nothing holds the work, and all messages in
+        it, until there is more."""
         work = self._take()
         if not work.is_empty():
             began_s = time.perf_counter()
             await self._commit_surely(work)
             self._tell(self._timed, time.perf_counter() - began_s, work)
+        return work.number
 
     async def _commit_surely(self, work: Work) -> None:
         delay_s = FIRST_DELAY_S

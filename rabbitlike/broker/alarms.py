@@ -55,11 +55,8 @@ class Alarms:
     def listen(self, listener: Listener) -> None:
         self._listeners[listener] = None
 
-    def unlisten(self, listener: Listener) -> None:
-        self._listeners.pop(listener, None)
-
     def _tell(self, source: str, raised: bool) -> None:
-        for listener in tuple(self._listeners):
+        for listener in self._listeners:
             listener(source, raised)
 
 

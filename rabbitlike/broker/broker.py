@@ -128,7 +128,9 @@ class Waiter(Protocol):
         """Commit ``number`` is done. Is there nothing left to wait for?"""
         ...
 
-    def commit_failed(self) -> None: ...
+    def commit_failed(self) -> bool:
+        """No commit is to be counted on for now. Is there nothing left to wait for?"""
+        ...
 
 
 class Requester(Protocol):
@@ -159,7 +161,7 @@ class Broker:
         self.commits = Commits()
         self.events = Events(self.turn, EVENTS_AT_ONCE, settings.event_log_interval_ms)
         self._last_queue_id = 0
-        #: Clients with answers that wait for a commit.
+        #: Clients with answers that wait for a commit; while there are any, the next one has been asked for.
         self.waiting: dict[Waiter, None] = {}
         self.users = Users("", algorithm=ALGORITHMS[settings.password_hashing])
         self.attempts = Attempts(tracks_sources=settings.track_auth_attempt_source)
@@ -282,6 +284,8 @@ class Broker:
         for waiter in list(self.waiting):
             if waiter.committed(number):
                 del self.waiting[waiter]
+        if self.waiting:
+            self.journal.ask()  # for the commit that they wait for: nothing may be stored in it
         self.turn.finish()
 
     def commit_failed(self) -> None:
@@ -290,7 +294,8 @@ class Broker:
         if self.journal is not None:
             self.journal.is_failing = True
         for waiter in list(self.waiting):
-            waiter.commit_failed()
+            if waiter.commit_failed():
+                del self.waiting[waiter]
         self.events.commit_failed()
         self.turn.finish()
 

@@ -59,3 +59,5 @@ class Credit:
             del self._waiting[publisher]
             publisher.resume_publishing()
             room -= READ_BYTES
+        if self._waiting:
+            self._journal.ask()  # those that go on may have nothing to publish, and so bring about no commit

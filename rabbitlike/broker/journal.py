@@ -48,7 +48,7 @@ class Journal:
     )
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        #: The commit that what is added now will be in.
+        #: The commit that what is added now will be in. The one count of commits: `take` gives it to the work.
         self.number = 1
         #: The last commit that is done.
         self.committed = 0
@@ -151,6 +151,7 @@ class Journal:
         self._logs = []
         self.writing_bytes = self.fresh_bytes
         self.fresh_bytes = 0
+        work.number = self.number
         self.number += 1
         for log in self._writing:
             log.take(work)

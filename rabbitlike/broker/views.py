@@ -10,13 +10,12 @@ import platform
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from rabbitlike.broker import queue_metrics
 from rabbitlike.broker.bindings import properties_key_of
 from rabbitlike.broker.policies import effective_definition
 from rabbitlike.broker.webhook_urls import masked_definition
-from rabbitlike.protocol.constants import TIMESTAMP
-from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +35,6 @@ View: TypeAlias = "dict[str, object]"
 
 #: parity: what nothing happened to for so long is idle.
 IDLE_MS: Final = 1000
-#: What a queue costs beside its messages, roughly.
-QUEUE_COST: Final = 3000
 
 #: There is no collector per queue or channel here; clients that decode strictly want the keys.
 GARBAGE: Final[View] = {
@@ -155,17 +152,8 @@ def _deliver_stats(counters: Counters) -> dict[str, int]:
 # Vhosts, exchanges, bindings
 
 
-class Sums(NamedTuple):
-    """What all queues of a vhost hold together. Counted by whoever can take a breath on the way."""
-
-    ready: int
-    unacked: int
-    waiting: int
-    letters: int
-    consumers: int
-
-
-def vhost(vhost: Vhost, sums: Sums) -> View:
+def vhost(vhost: Vhost, sums: queue_metrics.Sums) -> View:
+    """A vhost as lists show it; ``sums`` are those of its queues, added up by a caller that can do so in slices."""
     said: View = {"description": text(vhost.description), "tags": [text(tag) for tag in vhost.tags]}
     metadata = said.copy()
     if vhost.default_queue_type is not None:
@@ -186,9 +174,9 @@ def vhost(vhost: Vhost, sums: Sums) -> View:
         view.update(
             recv_oct=vhost.recv_oct,
             send_oct=vhost.send_oct,
-            messages=sums.ready + sums.unacked + sums.waiting + sums.letters,
-            messages_ready=sums.ready,
-            messages_unacknowledged=sums.unacked,
+            messages=sums.messages,
+            messages_ready=sums.messages_ready,
+            messages_unacknowledged=sums.messages_unacknowledged,
         )
     if vhost.delays.pending:
         view["messages_delayed"] = vhost.delays.pending
@@ -245,28 +233,14 @@ def default_binding(queue: Queue) -> View:
     }
 
 
-def bindings_of(vhost: Vhost) -> Iterator[View]:
-    """All bindings of a vhost, those of the default exchange first."""
-    for each in vhost.queues.values():
-        yield default_binding(each)
-    for source in vhost.exchanges.values():
-        for leaving in source.bindings:
-            yield binding(vhost, leaving)
-
-
 # Queues and consumers
 
 
 def queue(queue: Queue) -> View:
     """A queue as lists show it."""
     own = queue_own(queue)
-    ready = queue.ready
-    ready_count, unacked_count, waiting_count = ready.count, queue.unacked_count, queue.waiting_count
-    ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
-    all_bytes = ready_bytes + unacked_bytes + queue.aside_bytes
-    aside_memory = sum(part.memory_bytes for part in (queue.retries, queue.outbox) if part is not None)
     policy, operator_policy = queue.policy, queue.operator_policy
-    utilisation = queue.consumers.utilisation(queue.vhost.broker.clock.now_ms())
+    capacity = queue_metrics.consumer_capacity(queue)
     view: View = {
         "name": own["name"],
         "vhost": text(queue.vhost.name),
@@ -280,39 +254,38 @@ def queue(queue: Queue) -> View:
         "policy": None if policy is None else text(policy.name),
         "operator_policy": None if operator_policy is None else text(operator_policy.name),
         "effective_policy_definition": dict(masked_definition(effective_definition(queue))),
-        "consumers": len(queue.consumers.all),
-        "consumer_utilisation": utilisation,
-        "consumer_capacity": utilisation,
+        "consumers": queue_metrics.consumers(queue),
+        "consumer_utilisation": capacity,
+        "consumer_capacity": capacity,
         "exclusive_consumer_tag": None,
         "single_active_consumer_tag": None,
-        "messages": ready_count + unacked_count + waiting_count + queue.letter_count,
-        "messages_ready": ready_count,
-        "messages_unacknowledged": unacked_count,
-        "messages_ram": ready_count + unacked_count - ready.paged_count,
-        "messages_ready_ram": ready_count - ready.paged_count,
-        "messages_unacknowledged_ram": unacked_count,
-        "messages_paged_out": ready.paged_count,
-        "messages_persistent": queue.persistent_count if queue.durable else 0,
-        "message_bytes": all_bytes,
-        "message_bytes_ready": ready_bytes,
-        "message_bytes_unacknowledged": unacked_bytes,
-        "message_bytes_ram": ready_bytes + unacked_bytes - ready.paged_bytes,
-        "message_bytes_paged_out": ready.paged_bytes,
-        "message_bytes_persistent": min(queue.persistent_bytes, all_bytes) if queue.durable else 0,
-        "head_message_timestamp": head_timestamp(queue) if ready_count else None,
-        "memory": QUEUE_COST + ready.memory_bytes + unacked_bytes + aside_memory,
+        "messages": queue_metrics.messages(queue),
+        "messages_ready": queue_metrics.messages_ready(queue),
+        "messages_unacknowledged": queue_metrics.messages_unacknowledged(queue),
+        "messages_ram": queue_metrics.messages_ram(queue),
+        "messages_ready_ram": queue_metrics.messages_ready_ram(queue),
+        "messages_unacknowledged_ram": queue_metrics.messages_unacknowledged_ram(queue),
+        "messages_paged_out": queue_metrics.messages_paged_out(queue),
+        "messages_persistent": queue_metrics.messages_persistent(queue),
+        "message_bytes": queue_metrics.message_bytes(queue),
+        "message_bytes_ready": queue_metrics.message_bytes_ready(queue),
+        "message_bytes_unacknowledged": queue_metrics.message_bytes_unacknowledged(queue),
+        "message_bytes_ram": queue_metrics.message_bytes_ram(queue),
+        "message_bytes_paged_out": queue_metrics.message_bytes_paged_out(queue),
+        "message_bytes_persistent": queue_metrics.message_bytes_persistent(queue),
+        "head_message_timestamp": queue_metrics.head_message_timestamp(queue),
+        "memory": queue_metrics.memory(queue),
         "garbage_collection": GARBAGE,
         "recoverable_slaves": None,
     }
-    if waiting_count:
+    if delayed := queue_metrics.messages_delayed(queue):
         # Only then: RabbitMQ's management UI marks whatever has this field with a badge.
-        view["messages_delayed"] = waiting_count
+        view["messages_delayed"] = delayed
     if queue.settings.queue_type == "quorum":
-        # parity: one replica, and every message persistent.
+        # parity: one replica.
         view |= {"leader": view["node"], "members": [view["node"]], "online": [view["node"]]}
-        view |= {"messages_persistent": view["messages"], "message_bytes_persistent": view["message_bytes"]}
-        view["messages_dlx"] = queue.letter_count
-        view["message_bytes_dlx"] = 0 if queue.outbox is None else queue.outbox.body_bytes
+        view["messages_dlx"] = queue_metrics.messages_dlx(queue)
+        view["message_bytes_dlx"] = queue_metrics.message_bytes_dlx(queue)
     if queue.consumers.exclusive is not None:
         view["exclusive_consumer_tag"] = text(queue.consumers.exclusive.tag)
     if queue.consumers.active is not None:
@@ -419,19 +392,3 @@ def unacked_of(queue: Queue) -> Iterator[list[View]]:
 def clients_of(vhost: Vhost) -> list[Client]:
     """The open connections to a vhost."""
     return [client for client in vhost.broker.connections if client.vhost is vhost]
-
-
-def head_age_ms(queue: Queue) -> int | None:
-    """How long the oldest ready message has been there; None without one, or when only the disk could tell."""
-    published_at_ms = queue.ready.oldest_at_ms()
-    if published_at_ms == 0:
-        return None
-    return max(0, queue.vhost.broker.clock.now_ms() - published_at_ms)
-
-
-def head_timestamp(queue: Queue) -> int | None:
-    """The timestamp property of the next message, unless it is on disk only."""
-    message = queue.ready.head()
-    if message is None or not message.properties[1] & TIMESTAMP:
-        return None
-    return Properties(message.properties).timestamp

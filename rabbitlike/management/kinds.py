@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from rabbitlike.broker import queue_metrics
 from rabbitlike.management.history import DETAIL_ROWS, Shape, Values
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
 
 #: What history is asked for with: `lengths_age` and so on.
 Group = Literal["lengths", "msg_rates", "data_rates", "node_stats"]
 
-LENGTHS: Final = ("messages_ready", "messages_unacknowledged")
+LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 HANDED_OUT: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 #: What befalls messages on their way out, always said together.
 OUT: Final = (*HANDED_OUT, "get_empty", "redeliver", "ack")
@@ -51,7 +55,7 @@ NODE_COUNTS: Final = (
 )
 
 #: Numbers that are sums of others.
-DERIVED: Final = {"messages": LENGTHS, "deliver_get": HANDED_OUT}
+DERIVED: Final = {"deliver_get": HANDED_OUT}
 
 
 class Kind:
@@ -93,12 +97,22 @@ def _counts(*names: str) -> Callable[[Any], Values]:
     return attrgetter(*(f"counters.{name}" for name in names))
 
 
-MESSAGES: Final = ("messages", *LENGTHS)
+_QUEUE_COUNTS: Final = ("publish", *OUT, *DISK)
+_counts_of_queue = _counts(*_QUEUE_COUNTS)
+
+
+def lengths(queue: Queue) -> Values:
+    return (
+        queue_metrics.messages(queue),
+        queue_metrics.messages_ready(queue),
+        queue_metrics.messages_unacknowledged(queue),
+    )
+
 
 QUEUE: Final = Kind(
-    Shape(LENGTHS, ("publish", *OUT, *DISK)),
-    attrgetter("ready.count", "unacked_count", *(f"counters.{name}" for name in ("publish", *OUT, *DISK))),
-    shown={"lengths": MESSAGES},
+    Shape(LENGTHS, _QUEUE_COUNTS),
+    lambda queue: (*lengths(queue), *_counts_of_queue(queue)),
+    shown={"lengths": LENGTHS},
 )
 #: A level of a queue that has more than the lowest.
 LEVEL: Final = Kind(Shape((), ("enqueued", "dequeued")), attrgetter("enqueued", "dequeued"))
@@ -115,7 +129,7 @@ CONNECTION: Final = Kind(Shape((), OCTETS, "Q"), attrgetter(*OCTETS), shown={"da
 VHOST: Final = Kind(
     Shape(LENGTHS, (*IN, *OUT, *DISK, *OCTETS), "Q"),
     attrgetter(*(f"counters.{name}" for name in (*IN, *OUT, *DISK)), *OCTETS),
-    shown={"lengths": MESSAGES, "data_rates": OCTETS},
+    shown={"lengths": LENGTHS, "data_rates": OCTETS},
     is_long=True,
 )
 CHURN: Final = Kind(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rabbitlike.broker import queue_metrics
 from rabbitlike.broker.queues.dead_letter_queue import letter_queues
-from rabbitlike.broker.views import head_age_ms, text
+from rabbitlike.broker.views import text
 from rabbitlike.management.kinds import QUEUE
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ def stats_of(here: Context, queue: Queue) -> dict[str, object]:
     rates = here.rates.reading(QUEUE, (queue,))
     deaths = queue.deaths or {}
     waited_ms = _mean_ms(queue.waiting)
-    age_ms = head_age_ms(queue) if queue.ready.count else None
-    consumers = len(queue.consumers.all)
+    age_ms = queue_metrics.oldest_message_age_ms(queue)
+    consumers = queue_metrics.consumers(queue)
     return {
         "queue": text(queue.name),
-        "depth": queue.message_count,
-        "total_messages": queue.message_count + queue.unacked_count + queue.waiting_count + queue.letter_count,
-        "inflight_messages": queue.unacked_count,
-        "delayed_messages": queue.waiting_count,
-        "held_dead_letters": queue.letter_count,
-        "dlq_messages": sum(each.message_count for each in letter_queues(queue)),
+        "depth": queue_metrics.messages_ready(queue),
+        "total_messages": queue_metrics.messages(queue),
+        "inflight_messages": queue_metrics.messages_unacknowledged(queue),
+        "delayed_messages": queue_metrics.messages_delayed(queue),
+        "held_dead_letters": queue_metrics.messages_dlx(queue),
+        "dlq_messages": sum(queue_metrics.messages_ready(each) for each in letter_queues(queue)),
         "consumers": consumers,
         "active_consumers": consumers,
         "published_total": counters.publish,

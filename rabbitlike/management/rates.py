@@ -21,6 +21,7 @@ from rabbitlike.management.kinds import (
     CONNECTION,
     EXCHANGE,
     INLET,
+    LENGTHS,
     LEVEL,
     NODE,
     PUBLISHES,
@@ -142,11 +143,10 @@ class Rates:
         self._current = None
 
     def _look_at_vhost(self, here: Pass, new: dict[object, Track], vhost: Vhost) -> Iterator[None]:
-        ready = unacked = 0
+        lengths = [0] * len(LENGTHS)
         for count, queue in enumerate(list(vhost.queues.values())):
             values = QUEUE.read(queue)
-            ready += values[0]
-            unacked += values[1]
+            lengths = [total + value for total, value in zip(lengths, values, strict=False)]
             self._sample(here, new, QUEUE, queue, values)
             if queue.incoming is not None:
                 for inlet in queue.incoming.values():
@@ -160,7 +160,7 @@ class Rates:
             self._sample(here, new, EXCHANGE, exchange, EXCHANGE.read(exchange))
             if count % STRIDE == 0:
                 yield
-        self._sample(here, new, VHOST, vhost, (ready, unacked, *VHOST.read(vhost)))
+        self._sample(here, new, VHOST, vhost, (*lengths, *VHOST.read(vhost)))
 
     def _look_at_channel(self, here: Pass, new: dict[object, Track], channel: ClientChannel) -> Iterator[None]:
         self._sample(here, new, CHANNEL, channel, CHANNEL.read(channel))

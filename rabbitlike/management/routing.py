@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import APIRouter, routing
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.routing import compile_path
 
@@ -66,16 +66,3 @@ class Router(APIRouter):
         super().__init__(
             prefix=prefix, tags=[tag] if tag else None, default_response_class=Reply, route_class=LateRoute
         )
-
-    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().add_api_route(path, endpoint, **options)
-        _tell_where(endpoint)
-
-
-def _tell_where(endpoint: Callable[..., Any]) -> None:
-    """For its texts of errors FastAPI finds out where a function stands by reading the file, at the first request and
-    for milliseconds in which the broker does nothing else. It is known already."""
-    known = getattr(routing, "_endpoint_context_cache", None)
-    code = getattr(endpoint, "__code__", None)
-    if isinstance(known, dict) and code is not None:
-        known[id(endpoint)] = {"file": code.co_filename, "line": code.co_firstlineno, "function": endpoint.__name__}

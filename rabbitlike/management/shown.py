@@ -15,7 +15,7 @@ from rabbitlike.broker import views
 from rabbitlike.management.ages import NO_AGES, ages_in
 from rabbitlike.management.alike import Alike
 from rabbitlike.management.context import context_of
-from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, LEVEL, QUEUE, VHOST, Kind
+from rabbitlike.management.kinds import CHANNEL, CONNECTION, EXCHANGE, LENGTHS, LEVEL, QUEUE, VHOST, Kind
 from rabbitlike.management.pairs import Pairs
 from rabbitlike.management.queue_stats import stats_of
 from rabbitlike.management.sums import queue_sums
@@ -34,7 +34,6 @@ View: TypeAlias = dict[str, object]
 BASIC: Final = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state", "policy")
 #: Exchanges of this kind say how many messages wait for them, even if none does.
 DELAYED: Final = "x-delayed-message"
-TOTALS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
 T = TypeVar("T")
@@ -61,7 +60,7 @@ def queues(request: Request) -> Callable[[Queue], Mapping[str, object]]:
     if not without_stats(request):
         full = _with_rates(request, QUEUE, views.queue)
         return full if ages_in(request) is not NO_AGES else _alike(context_of(request).rates, full)
-    names = BASIC + TOTALS if request.query_params.get("enable_queue_totals") == "true" else BASIC
+    names = BASIC + LENGTHS if request.query_params.get("enable_queue_totals") == "true" else BASIC
 
     def show(queue: Queue) -> View:
         view = views.queue(queue)
@@ -141,7 +140,7 @@ def channels(request: Request) -> Callable[[ClientChannel], View]:
 
 async def vhosts(request: Request, wanted: list[Vhost]) -> Callable[[Vhost], View]:
     """How these vhosts are shown, with what is in their queues now."""
-    sums = {vhost: await queue_sums(vhost) for vhost in wanted}
+    sums = {vhost: await queue_sums([vhost]) for vhost in wanted}
     return _with_rates(request, VHOST, lambda vhost: views.vhost(vhost, sums[vhost]))
 
 

@@ -1,10 +1,11 @@
-"""What all queues of a vhost come to, counted with a breath now and then."""
+"""Numbers of all queues of some vhosts, added up in slices."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.views import Sums
+from rabbitlike.broker.queue_metrics import Sums
 from rabbitlike.management.lists import Slices
 
 if TYPE_CHECKING:
@@ -14,15 +15,12 @@ if TYPE_CHECKING:
 STRIDE: Final = 200
 
 
-async def queue_sums(vhost: Vhost) -> Sums:
+async def queue_sums(vhosts: Iterable[Vhost]) -> Sums:
     slices = Slices()
-    ready = unacked = waiting = letters = consumers = 0
-    for count, queue in enumerate(list(vhost.queues.values()), 1):
-        ready += queue.ready.count
-        unacked += queue.unacked_count
-        waiting += queue.waiting_count
-        letters += queue.letter_count
-        consumers += len(queue.consumers.all)
-        if count % STRIDE == 0:
-            await slices.breathe()
-    return Sums(ready, unacked, waiting, letters, consumers)
+    sums = Sums()
+    for vhost in vhosts:
+        for count, queue in enumerate(list(vhost.queues.values()), 1):
+            sums = sums.plus(queue)
+            if count % STRIDE == 0:
+                await slices.breathe()
+    return sums

@@ -54,9 +54,10 @@ class _Commit:
             self.done.set_result(True)
         return True
 
-    def commit_failed(self) -> None:
+    def commit_failed(self) -> bool:
         if not self.done.done():
             self.done.set_result(False)
+        return True
 
 
 async def stored(broker: Broker) -> None:

@@ -20,6 +20,7 @@ cdef class Confirms:
     cdef readonly int64_t committed
     cdef int64_t _settled
     cdef int64_t _answered
+    cdef int64_t _awaited
     cdef object _runs
 
     cpdef bint accept(self, int64_t batch, int64_t count=*) except -1

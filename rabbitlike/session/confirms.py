@@ -25,7 +25,7 @@ class Run:
 class Confirms:
     """The confirms of one channel in confirm mode."""
 
-    __slots__ = ("_answered", "_runs", "_settled", "committed", "confirmed", "published")
+    __slots__ = ("_answered", "_awaited", "_runs", "_settled", "committed", "confirmed", "published")
 
     def __init__(self) -> None:
         #: Number of the last publish.
@@ -37,6 +37,8 @@ class Confirms:
         #: Everything up to here may be acked; everything up to `_answered` has been answered.
         self._settled = 0
         self._answered = 0
+        #: The last batch that a publish waits for.
+        self._awaited = 0
         #: What waits behind `_settled`, in order.
         self._runs: deque[Run] = deque()
 
@@ -65,12 +67,13 @@ class Confirms:
         for run in self._runs:
             run.refused = True
             run.batch = 0
+        self._awaited = 0
         return bool(self._runs)
 
     @property
     def is_waiting(self) -> bool:
-        """Does any publish wait for a commit?"""
-        return bool(self._runs)
+        """Does any publish wait for a commit? Not when its answer is only to be written yet."""
+        return self._awaited > self.committed
 
     @property
     def unanswered(self) -> int:
@@ -97,6 +100,8 @@ class Confirms:
             self._answered = self._settled
 
     def _add(self, batch: int, refused: bool) -> None:
+        if batch > self._awaited:
+            self._awaited = batch
         if self._runs:
             last = self._runs.pop()
             self._runs.append(last)

@@ -417,6 +417,7 @@ class Connection(Flow):
         self._is_deaf = True
         self.outlet.open = False
         self.release()
+        self.broker.waiting.pop(self, None)
         self.turn.finish()
         self.detach()
 
@@ -442,8 +443,6 @@ class Connection(Flow):
         self.broker.connections.discard(self)
         if self.vhost is not None:
             self.broker.churn.connections_closed += 1
-        if self._hold_until == 0:
-            self.broker.waiting.pop(self, None)
 
     def _release_some(self, channels: deque[Channel]) -> bool:
         """As much as the turn has time for; True: there is more."""

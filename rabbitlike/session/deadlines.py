@@ -98,13 +98,6 @@ class Lapsed:
             return True
         return 0 < tag <= self._all_to
 
-    def take_up_to(self, tag: int) -> bool:
-        """The same of a tag that stands for all up to it."""
-        if tag not in self._tags and not 0 < tag <= self._all_to:
-            return False
-        self.forget_up_to(tag)
-        return True
-
     def forget_up_to(self, tag: int) -> None:
         """The client has spoken for all of them."""
         self._tags = {lapsed for lapsed in self._tags if lapsed > tag}

@@ -196,7 +196,6 @@ class Flow(FrameReader):
         """What was answered just now, and what follows it, goes out when the present commit is done."""
         if self.journal is not None:
             self._hold_until = self.journal.number
-            self.journal.ask()
             self.await_commit()
 
     def hold_deliveries(self, number: int) -> None:
@@ -206,7 +205,10 @@ class Flow(FrameReader):
             self.await_commit()
 
     def await_commit(self) -> None:
+        """Be told of commits, of which the next is asked for: nothing may be stored of what is waited for."""
         self.broker.waiting[self] = None
+        if self.journal is not None:
+            self.journal.ask()
 
     def _is_holding(self) -> bool:
         return self.journal is not None and (
@@ -234,12 +236,14 @@ class Flow(FrameReader):
             if self._is_hanging_up:
                 self.turn.later(self.hang_up)
 
-    def commit_failed(self) -> None:
+    def commit_failed(self) -> bool:
+        """Is there nothing left here that waits for a commit?"""
         for channel in self.open_channels():
             channel.commit_failed()
         if self._deliver_after:
             self._deliver_after = 0
             self._release(0)
+        return self._hold_until == 0
 
     def detach(self) -> None:
         """The socket is gone: nothing here refers to itself any more, so that reference counting frees it."""

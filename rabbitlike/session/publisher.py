@@ -439,7 +439,7 @@ class Publisher(Content):
             if self._trail is not None:
                 self._note_confirm(accepted, number)
             if not is_due:
-                if not self._is_awaiting:
+                if not self._is_awaiting and self.confirms.is_waiting:
                     self._is_awaiting = True
                     self.connection.await_commit()
             elif not self._answers_due:
@@ -466,6 +466,7 @@ class Publisher(Content):
 
     def commit_failed(self) -> None:
         """What waits for a commit is refused: it may be stored yet, but nobody can promise it."""
+        self._is_awaiting = False
         if self.confirms is not None and self.confirms.fail() and not self._answers_due:
             self._answers_due = True
             self.connection.answer_later(self)

@@ -41,6 +41,28 @@ def details(rates: Rates, kind: Kind, key: object, name: str, ages: Ages = NO_AG
     return found
 
 
+def test_a_message_that_waits_for_a_retry_stays_in_the_history_of_its_queue(pair: Pair, rates: Rates) -> None:
+    """Samples count what the number itself counts."""
+    ch = pair.connect().channel()
+    ch.declare("q", arguments={"x-retry-initial": 60_000})
+    for _ in range(10):
+        ch.publish(b"x", key="q")
+    pair.clock.advance(INTERVAL_MS)
+    ch.consume("q")
+    for delivery in ch.deliveries():
+        ch.nack(delivery.tag)
+    pair.clock.advance(INTERVAL_MS)
+    vhost = pair.broker.vhosts["/"]
+    queue = vhost.queues["q"]
+    assert queue.waiting_count == 10
+    for kind, key in ((QUEUE, queue), (VHOST, vhost)):
+        assert details(rates, kind, key, "messages")["rate"] == 0
+        assert details(rates, kind, key, "messages_ready")["rate"] == -2
+        samples = details(rates, kind, key, "messages", Ages(lengths=LAST_MINUTE))["samples"]
+        assert isinstance(samples, list)
+        assert samples[0]["sample"] == 10
+
+
 def test_rate_after_a_burst_and_when_it_is_over(pair: Pair, rates: Rates) -> None:
     ch = pair.connect().channel()
     ch.declare("q")

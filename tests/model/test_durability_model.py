@@ -601,7 +601,7 @@ class DurabilityMachine(RuleBasedStateMachine):
             return
         self.check_confirms()
         if self.unconfirmed or any(end.commit for end in self.ends):
-            assert self.pair.is_busy, "somebody waits for a commit that nobody asked for"
+            assert self.pair.is_committing, "somebody waits for a commit that nobody asked for"
         self.check_counts()
 
     def check_confirms(self) -> None:

@@ -79,7 +79,8 @@ class Waiter:
     def committed(self, number: int) -> bool:
         return True
 
-    def commit_failed(self) -> None: ...
+    def commit_failed(self) -> bool:
+        return True
 
 
 async def test_a_confirm_keeps_the_broker_awake(tmp_path: Path) -> None:

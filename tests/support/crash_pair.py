@@ -213,8 +213,8 @@ class DurablePair(Pair):
         self.buffer = bytearray(4096)
         self.clients: list[Client] = []
         self.cut = whole
-        #: The number and the work of the commit that was begun and has not ended.
-        self.in_flight: tuple[int, Work] | None = None
+        #: The work of the commit that was begun and has not ended.
+        self.in_flight: Work | None = None
         self.commit_for_delivery: Callable[[], None] = self.commit_all
         self._is_ending = False
         self.broker.recover(recovered)
@@ -227,20 +227,20 @@ class DurablePair(Pair):
         if not self.is_awake or self.in_flight is not None or self.journal.is_held:
             return False
         self.is_awake = False
-        self.in_flight = (self.journal.number, self.journal.take())
+        self.in_flight = self.journal.take()
         return True
 
     def write(self) -> None:
         """The disk has the commit under way; the broker does not know yet."""
         assert self.in_flight is not None
-        if not self.in_flight[1].is_empty():
-            self.disk.run(self.store.commit(self.in_flight[1]))
+        if not self.in_flight.is_empty():
+            self.disk.run(self.store.commit(self.in_flight))
 
     def end_commit(self) -> int:
         """The disk has it and the broker knows. The number of the commit."""
         assert self.in_flight is not None
         self.write()
-        number, _ = self.in_flight
+        number = self.in_flight.number
         self.in_flight = None
         self._is_ending = True
         self.broker.committed(number)
@@ -262,6 +262,6 @@ class DurablePair(Pair):
             self.commit_for_delivery()
 
     @property
-    def is_busy(self) -> bool:
+    def is_committing(self) -> bool:
         """A commit is under way or was asked for."""
         return self.is_awake or self.in_flight is not None

@@ -261,6 +261,12 @@ class Pair:
             if self.broker.turn.is_behind:
                 self.clock.advance(0)
                 busy = True
+        assert self.is_committing or not self.broker.waiting, "somebody waits for a commit that never comes"
+
+    @property
+    def is_committing(self) -> bool:
+        """A commit is under way or was asked for."""
+        return False
 
 
 # ----------------------------------------------------------------------------------------------- the client

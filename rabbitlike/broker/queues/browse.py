@@ -52,10 +52,6 @@ class Seen:
     def position(self) -> int:
         return self.place.position
 
-    @property
-    def is_on_disk(self) -> bool:
-        return self.page is not None
-
 
 class Walk:
     """A walk over the ready messages of one queue, from ``after`` (None: the front), past ``offset`` of them; only over
@@ -160,16 +156,6 @@ def _page_of(level: Level, position: int) -> Page | None:
     if at < len(level.pages) and level.pages[at].first_position <= position:
         return level.pages[at]
     return None
-
-
-def matching(queue: "Queue", matches: Callable[[Message], bool], most: int) -> list[int]:
-    """The positions of up to ``most`` messages that match, in order. Looks at all of the queue if need be: where that
-    may be much, walk in steps instead and give the positions found to ``move`` or ``remove``."""
-    found: list[int] = []
-    walk = Walk(queue)
-    while not walk.is_done and len(found) < most:
-        found += [seen.position for seen in walk.step() if matches(seen.message)]
-    return found[:most]
 
 
 def remove(queue: "Queue", positions: Collection[int]) -> int:

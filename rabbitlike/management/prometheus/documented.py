@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from rabbitlike.broker import queue_metrics
 from rabbitlike.management.prometheus.groups import head, of_queue, queues
 
 if TYPE_CHECKING:
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
 _NUMBERS: Final[tuple[tuple[str, str, str, Callable[[Queue], int]], ...]] = (
-    ("depth", "Messages that are ready", "gauge", lambda queue: queue.message_count),
-    ("delayed", "Messages that wait for their next try", "gauge", lambda queue: queue.waiting_count),
-    ("held_letters", "Dead letters that cannot go yet", "gauge", lambda queue: queue.letter_count),
+    ("depth", "Messages that are ready", "gauge", queue_metrics.messages_ready),
+    ("delayed", "Messages that wait for their next try", "gauge", queue_metrics.messages_delayed),
+    ("held_letters", "Dead letters that cannot go yet", "gauge", queue_metrics.messages_dlx),
     ("enqueue_total", "Messages that came in", "counter", lambda queue: queue.counters.publish),
     ("dequeue_total", "Messages that were handed out", "counter", lambda queue: queue.counters.deliver_get),
     ("ack_total", "Messages that were acknowledged", "counter", lambda queue: queue.counters.ack),
     ("nack_total", "Messages that were given back or rejected", "counter", lambda queue: queue.nacked),
-    ("active_consumers", "Consumers", "gauge", lambda queue: len(queue.consumers.all)),
+    ("active_consumers", "Consumers", "gauge", queue_metrics.consumers),
 )
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from rabbitlike.broker.views import QUEUE_COST, head_timestamp, text
+from rabbitlike.broker import queue_metrics
+from rabbitlike.broker.views import text
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker, Client, ClientChannel
@@ -97,34 +98,35 @@ def _by_name(named: Client | ClientChannel) -> str:
 
 
 def _queue_coarse(queue: Queue) -> Row:
-    ready, unacked = queue.ready.count, queue.unacked_count
-    return ready, unacked, ready + unacked, 0
+    return (
+        queue_metrics.messages_ready(queue),
+        queue_metrics.messages_unacknowledged(queue),
+        queue_metrics.messages(queue),
+        0,
+    )
 
 
 def _queue(queue: Queue) -> Row:
-    ready, counters = queue.ready, queue.counters
-    ready_count, unacked_count = ready.count, queue.unacked_count
-    ready_bytes, unacked_bytes = ready.body_bytes, queue.unacked_bytes
-    utilisation = queue.consumers.utilisation(queue.vhost.broker.clock.now_ms())
+    capacity = queue_metrics.consumer_capacity(queue)
     return (
-        len(queue.consumers.all),
-        utilisation,
-        utilisation,
-        QUEUE_COST + ready.memory_bytes + unacked_bytes,
-        ready_count + unacked_count - ready.paged_count,
-        ready_bytes + unacked_bytes - ready.paged_bytes,
-        ready_count - ready.paged_count,
-        unacked_count,
-        queue.persistent_count if queue.durable else 0,
-        queue.persistent_bytes if queue.durable else 0,
-        ready_bytes + unacked_bytes,
-        ready_bytes,
-        unacked_bytes,
-        ready.paged_count,
-        ready.paged_bytes,
-        head_timestamp(queue) if ready_count else None,
-        counters.disk_reads,
-        counters.disk_writes,
+        queue_metrics.consumers(queue),
+        capacity,
+        capacity,
+        queue_metrics.memory(queue),
+        queue_metrics.messages_ram(queue),
+        queue_metrics.message_bytes_ram(queue),
+        queue_metrics.messages_ready_ram(queue),
+        queue_metrics.messages_unacknowledged_ram(queue),
+        queue_metrics.messages_persistent(queue),
+        queue_metrics.message_bytes_persistent(queue),
+        queue_metrics.message_bytes(queue),
+        queue_metrics.message_bytes_ready(queue),
+        queue_metrics.message_bytes_unacknowledged(queue),
+        queue_metrics.messages_paged_out(queue),
+        queue_metrics.message_bytes_paged_out(queue),
+        queue_metrics.head_message_timestamp(queue),
+        queue.counters.disk_reads,
+        queue.counters.disk_writes,
     )
 
 
@@ -134,9 +136,8 @@ def _channel(channel: ClientChannel) -> Row:
 
 
 def _connection(client: Client) -> Row:
-    pending = client.view()["send_pend"]
-    open_channels = sum(1 for _ in client.open_channels())
-    return client.recv_cnt, client.send_cnt, pending if isinstance(pending, int) else 0, open_channels
+    view = client.view()
+    return [number for number in (view[name] for name in _CONNECTION_FIELDS) if isinstance(number, int)]
 
 
 def _counts(*names: str) -> Callable[[Any], Row]:
@@ -152,6 +153,7 @@ _CHANNEL_FIELDS: Final = (
     "prefetch_count",
     "global_prefetch_count",
 )
+_CONNECTION_FIELDS: Final = ("recv_cnt", "send_cnt", "send_pend", "channels")
 IN: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
 OUT: Final = ("get", "get_no_ack", "deliver", "deliver_no_ack", "redeliver", "ack", "get_empty")
 
@@ -172,7 +174,7 @@ QUEUE_CONSUMERS: Final = Group(
     queues,
     of_queue,
     (Number("queue_consumers", "Consumers on a queue"),),
-    lambda queue: (len(queue.consumers.all),),
+    lambda queue: (queue_metrics.consumers(queue),),
 )
 QUEUE: Final = Group(
     "queue_metrics",

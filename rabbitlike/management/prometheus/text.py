@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from rabbitlike.broker.views import head_age_ms
+from rabbitlike.broker import queue_metrics
 from rabbitlike.management.lists import Slices
 from rabbitlike.management.prometheus import families
 from rabbitlike.management.prometheus.documented import documented
@@ -157,7 +157,7 @@ def _whole(here: Context) -> Iterator[str]:
         yield ""
     for queue in queues(here.broker, None):
         count += 1
-        consumers += len(queue.consumers.all)
+        consumers += queue_metrics.consumers(queue)
         yield ""
     yield from _written(families.totals(open_connections, open_channels, consumers, count))
     yield from _written(families.global_counters(here, publishers, consumers))
@@ -203,7 +203,7 @@ def _ours(here: Context, *, is_detailed: bool) -> Iterator[str]:
     yield head(name, "Age of the oldest message that is ready", "gauge")
     oldest_ms = 0
     for queue in queues(here.broker, None):
-        age_ms = head_age_ms(queue) if queue.ready.count else None
+        age_ms = queue_metrics.oldest_message_age_ms(queue)
         if age_ms is not None:
             oldest_ms = max(oldest_ms, age_ms)
         yield "" if age_ms is None or not is_detailed else f"{name}{{{of_queue(queue)}}} {age_ms / 1000}\n"

@@ -16,7 +16,7 @@ from rabbitlike.management.auth import MONITORING, Administrator, Member
 from rabbitlike.management.context import Here
 from rabbitlike.management.exchange_types import exchange_types
 from rabbitlike.management.history import RETENTION
-from rabbitlike.management.kinds import CHURN, CHURNED, DISK, IN, MESSAGES, OUT, VHOST
+from rabbitlike.management.kinds import CHURN, CHURNED, DISK, IN, LENGTHS, OUT, VHOST
 from rabbitlike.management.listeners import context_views, listener_views
 from rabbitlike.management.node import ERLANG
 from rabbitlike.management.routing import Router
@@ -69,21 +69,18 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
     reading.annotate(stats, list(stats), ages.msg_rates)
     churn: View = {name: getattr(broker.churn, ours) for name, ours in CHURNED.items()}
     here.rates.annotate(CHURN, CHURN, churn, ages)
-    sums = [await queue_sums(vhost) for vhost in vhosts]
-    ready, unacked = sum(each.ready for each in sums), sum(each.unacked for each in sums)
-    waiting = sum(each.waiting for each in sums)
-    aside = waiting + sum(each.letters for each in sums)
-    totals: View = {"messages": ready + unacked + aside, "messages_ready": ready, "messages_unacknowledged": unacked}
-    reading.annotate(totals, MESSAGES, ages.lengths)
+    sums = await queue_sums(vhosts)
+    totals: View = {name: getattr(sums, name) for name in LENGTHS}
+    reading.annotate(totals, LENGTHS, ages.lengths)
     # Those that wait for their next try, as each queue tells; and those that are in no queue yet, as each vhost does.
-    totals["messages_delayed"] = waiting
+    totals["messages_delayed"] = sums.messages_delayed
     view["messages_delayed"] = sum(vhost.delays.pending for vhost in vhosts)
     view["message_stats"] = stats
     view["churn_rates"] = churn
     view["queue_totals"] = totals
     objects = await _object_totals(here, caller.user.name, vhosts, is_monitor=is_monitor)
     if is_monitor:
-        objects["consumers"] = sum(each.consumers for each in sums)
+        objects["consumers"] = sums.consumers
     view["object_totals"] = objects
     view["statistics_db_event_queue"] = 0
     if is_monitor:

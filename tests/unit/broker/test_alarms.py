@@ -52,23 +52,6 @@ def test_listeners_are_told_of_changes_only() -> None:
     alarms.clear(MEMORY)
     alarms.clear(DISK)
     assert told == [("memory", True, True), ("disk", True, True), ("memory", False, True), ("disk", False, False)]
-    alarms.unlisten(listener)
-    alarms.unlisten(listener)
-    alarms.raise_(DISK)
-    assert len(told) == 4
-
-
-def test_a_listener_may_leave_while_told() -> None:
-    alarms, told = Alarms(), []
-
-    def once(source: str, raised: bool) -> None:
-        alarms.unlisten(once)
-        told.append(source)
-
-    alarms.listen(once)
-    alarms.listen(lambda source, raised: told.append(source))
-    alarms.raise_(DISK)
-    assert told == [DISK, DISK]
 
 
 def test_the_reason_told_to_clients() -> None:

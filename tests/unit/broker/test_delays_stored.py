@@ -196,7 +196,7 @@ def test_a_short_delay_never_touches_the_disk(disk: Disk) -> None:
     assert ch.drain() == [b"m"]
     assert pair.begin_commit()
     assert pair.in_flight is not None
-    assert pair.in_flight[1].batches == []
+    assert pair.in_flight.batches == []
     pair.end_commit()
 
 

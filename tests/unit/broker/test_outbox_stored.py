@@ -174,7 +174,7 @@ def test_one_that_goes_at_once_is_never_a_letter_on_disk(disk: Disk) -> None:
     kill(ch)
     assert pair.begin_commit()
     assert pair.in_flight is not None
-    assert pair.in_flight[1].attempts == []
+    assert pair.in_flight.attempts == []
     pair.end_commit()
     pair = disk.boot(crash=True)
     assert counts(pair) == (0, 0)

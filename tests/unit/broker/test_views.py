@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker import views
+from rabbitlike.broker import queue_metrics, views
 from rabbitlike.broker.broker import CONNECTION_FORCED
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.tables import Array, Table, Timestamp
@@ -172,12 +172,12 @@ def test_utilisation_falls_while_consumers_are_full(pair: Pair, ch: Channel) -> 
 
 def test_the_oldest_message(pair: Pair, ch: Channel) -> None:
     ch.declare("q", arguments={"x-max-priority": 5})
-    assert views.head_age_ms(queue_of(pair)) is None
+    assert queue_metrics.oldest_message_age_ms(queue_of(pair)) is None
     ch.publish(b"old", key="q")
     pair.advance(50)
     ch.publish(b"urgent", key="q", priority=5)
     pair.advance(5)
-    assert views.head_age_ms(queue_of(pair)) == 55
+    assert queue_metrics.oldest_message_age_ms(queue_of(pair)) == 55
 
 
 def test_what_is_on_disk_is_not_read_for_a_view() -> None:
@@ -216,7 +216,7 @@ def test_what_is_on_disk_is_not_read_for_a_view() -> None:
     view = views.queue(queue)
     assert (view["messages"], view["messages_persistent"], view["messages_paged_out"]) == (1, 1, 1)
     assert view["head_message_timestamp"] is None
-    assert views.head_age_ms(queue) is None, "only the disk could tell"
+    assert queue_metrics.oldest_message_age_ms(queue) is None, "only the disk could tell"
     assert queue.counters.disk_reads == 0
     disk.close()
 
@@ -258,7 +258,9 @@ def test_exchanges(pair: Pair, ch: Channel) -> None:
 def test_bindings(pair: Pair, ch: Channel) -> None:
     ch.declare("a queue/1")
     ch.bind("a queue/1", "amq.direct", "k", {"n": 1})
-    default, own = [shown(view) for view in views.bindings_of(pair.broker.vhosts["/"])]
+    vhost = pair.broker.vhosts["/"]
+    (bound,) = vhost.exchanges["amq.direct"].bindings
+    default, own = shown(views.default_binding(queue_of(pair, "a queue/1"))), shown(views.binding(vhost, bound))
     assert default == {
         "source": "",
         "vhost": "/",
@@ -274,11 +276,11 @@ def test_bindings(pair: Pair, ch: Channel) -> None:
 
 def test_vhosts(pair: Pair) -> None:
     vhost = pair.broker.vhosts["/"]
-    assert "messages" not in views.vhost(vhost, views.Sums(0, 0, 0, 0, 0)), "parity: nobody has used it yet"
+    assert "messages" not in views.vhost(vhost, queue_metrics.Sums()), "parity: nobody has used it yet"
     ch = pair.connect().channel()
     ch.declare("q")
     ch.publish(b"m", key="q")
-    view = shown(views.vhost(vhost, views.Sums(1, 0, 0, 0, 0)))
+    view = shown(views.vhost(vhost, queue_metrics.Sums(messages=1, messages_ready=1)))
     assert (view["messages"], view["messages_ready"], view["messages_unacknowledged"]) == (1, 1, 0)
     assert view["message_stats"] == {"publish": 1, "confirm": 0, "return_unroutable": 0, "drop_unroutable": 0}
     assert list(view["cluster_state"].values()) == ["running"]  # type: ignore[attr-defined]

@@ -107,16 +107,6 @@ def test_server_properties() -> None:
     }
 
 
-def test_client_capabilities() -> None:
-    client = Table({"capabilities": Table({"connection.blocked": True, "basic.nack": False, "odd": 1})})
-    assert handshake.has_capability(client, "connection.blocked")
-    assert not handshake.has_capability(client, "basic.nack")
-    assert not handshake.has_capability(client, "odd")
-    assert not handshake.has_capability(client, "absent")
-    assert not handshake.has_capability(Table(), "basic.nack")
-    assert not handshake.has_capability(Table({"capabilities": "all"}), "basic.nack")
-
-
 @pytest.mark.parametrize(
     ("response", "user", "password"),
     [("\0guest\0guest", "guest", "guest"), ("\0\0", "", ""), ("\0ü\udcff\0p w\n", "ü\udcff", "p w\n")],

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import aiosqlite
 import pytest
 
 from rabbitlike.storage import upkeep
@@ -75,7 +74,7 @@ async def test_log_and_file_stay_short_while_as_much_goes_as_comes(store: Sqlite
 async def test_the_log_stays_short_however_slow_copying_is(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = upkeep.Upkeep._checkpoint
 
-    async def slowly(self: upkeep.Upkeep, connection: aiosqlite.Connection) -> tuple[int, int]:
+    async def slowly(self: upkeep.Upkeep, connection: upkeep.Executor) -> tuple[int, int]:
         known = await checkpoint(self, connection)
         await asyncio.sleep(0.1)
         return known

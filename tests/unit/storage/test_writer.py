@@ -17,6 +17,7 @@ class Desk:
     """A journal and a disk: what is put gathers, a commit lasts until it is let through."""
 
     def __init__(self) -> None:
+        self.number = 1
         self.gathered: list[str] = []
         self.commits: list[list[str]] = []
         self.events: list[str] = []
@@ -29,14 +30,16 @@ class Desk:
     def put(self, name: str) -> int:
         self.gathered.append(name)
         self.writer.wake()
-        return self.writer.number
+        return self.number
 
     def hold(self) -> bool:
         return self.is_held
 
     def take(self) -> Work:
         taken, self.gathered = self.gathered, []
-        return Work(records=[Record("queue", name, "") for name in taken])
+        number = self.number
+        self.number += 1
+        return Work(records=[Record("queue", name, "") for name in taken], number=number)
 
     async def commit(self, work: Work) -> None:
         names = [record.key for record in work.records]
@@ -132,6 +135,16 @@ async def test_nothing_taken_is_nothing_written_but_reported(desk: Desk) -> None
     assert desk.commits == []
     assert desk.events == ["committed 1"]
     assert desk.put("a") == 2
+
+
+async def test_what_is_reported_is_the_number_of_the_work(desk: Desk) -> None:
+    """Who takes counts, and nobody else: also where the count does not begin at 1."""
+    desk.number = 41
+    assert desk.put("a") == 41
+    await turns()
+    desk.writer.wake()
+    await turns()
+    assert desk.events == ["committed 41", "committed 42"]
 
 
 async def test_waking_often_commits_once(desk: Desk) -> None:
