@@ -1,7 +1,7 @@
-"""A thread that owns a connection. It runs calls in order: one hop there, one hop back; every confirm waits for both.
+"""The thread that owns the writing connection. It runs calls in order: one hop there, one hop back.
 
-The thread is a daemon: a process that fails before it closes the store must still end, and everything committed is
-safe. aiosqlite's threads would keep it from ending.
+It replaces aiosqlite's thread on the commit path, because every confirm waits for both hops. The thread is a daemon: a
+process that fails before it closes the store must still end, and everything committed is safe.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ class CommitThread(Generic[_Connection]):
     #: Use it only in the thread.
     connection: _Connection
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._calls: SimpleQueue[tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
         self._calls_after: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-        self._thread = Thread(target=self._serve, name=name, daemon=True)
+        self._thread = Thread(target=self._serve, name="storage writer", daemon=True)
         self._thread.start()
 
     def run(self, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> "asyncio.Future[_Result]":

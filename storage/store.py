@@ -5,8 +5,11 @@ import logging
 import sqlite3
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+import aiosqlite
 
 from rabbitlike.storage.api import BatchReader, Recovered, StorageError, Work
 from rabbitlike.storage.commit_record import FILE_NAME as RECORD_NAME
@@ -93,12 +96,12 @@ class SqliteStore:
         files = DataFiles(self.path)
         opened.callback(files.close)  # when the connections are closed
         opened.callback(self._close_record)
-        self._writer: CommitThread[TransactionConnection] = CommitThread("storage writer")
+        self._writer: CommitThread[TransactionConnection] = CommitThread()
         opened.push_async_callback(self._writer.close)
         await self._writer.connect(connect_writer)
-        other: CommitThread[sqlite3.Connection] = CommitThread("storage upkeep")
-        opened.push_async_callback(other.close)
-        await other.connect(lambda: sqlite3.connect(self.path, isolation_level=None))
+        # Made by a daemon, its thread is one too: a process that fails before it closes the store must still end.
+        connection = await self._writer.run(partial(aiosqlite.connect, self.path, isolation_level=None))
+        other = await opened.enter_async_context(connection)
         await other.executescript(pragmas(self.durability))
         self._pages = Pages(self.path)
         opened.callback(self._pages.close)
