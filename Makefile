@@ -2,6 +2,7 @@
 # make; with gcc the hot path is compiled, without it runs as plain Python, and says so.
 #   make run  ARGS="--port 5673 --memory"
 #   make test ARGS="-k heartbeat" JOBS=1
+#   make test-fast      # in the edit loop: what needs no processes, in under a minute
 #   make test-checked   # with checks of indexes and memory, which the compiled build leaves out
 #   make crash N=500
 #   make test-tools     # what the suite needs beside Python: Java, RabbitMQ, Chromium, clients of other languages
@@ -17,7 +18,7 @@ ARGS ?=
 # Test files run side by side, one line of them per core: most of their time is waiting for processes and clocks.
 PYTEST := -m pytest --numprocesses $(or $(JOBS),auto) --dist loadfile
 
-.PHONY: run test test-compiled test-pure test-checked test-sliced test-tools crash check bench soak bench-pipeline pipeline-demo build wheel clean
+.PHONY: run test test-compiled test-fast test-pure test-checked test-sliced test-tools crash check bench soak bench-pipeline pipeline-demo build wheel clean
 
 run: build
 	@exec $(BIN)/rabbitlike serve $(ARGS)
@@ -33,6 +34,14 @@ test:
 
 test-compiled: build .venv/.dev
 	$(BIN)/python $(PYTEST) $(ARGS)
+
+# For the edit loop, compiled: what needs no process and no socket, without what takes long even so.
+FAST := tests/contract tests/unit tests/wire
+NOT_FAST := tests/unit/spark tests/unit/storage/test_kill.py tests/unit/storage/test_power_loss.py tests/unit/test_left_out.py tests/wire/test_fuzz.py
+test-fast: build .venv/.dev
+	@echo "rabbitlike: test-fast leaves out:" $(filter-out $(FAST),$(patsubst %/,%,$(filter-out tests/support/ %__pycache__/,$(wildcard tests/*/)))) \
+		$(wildcard tests/test_*.py) interop $(NOT_FAST), and the build in plain Python
+	$(BIN)/python $(PYTEST) $(FAST) $(addprefix --ignore=,$(NOT_FAST)) $(ARGS)
 
 # What asks over HTTP alone, or through Spark, sees nothing of the difference, and is not asked twice; nor are other
 # clients, after pika, aio-pika and Celery, nor the examples of the pages, nor floods, whose bounds are the same; and ten kills
