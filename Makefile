@@ -58,8 +58,10 @@ test-pure: .venv/.dev
 	cd $(PURE) && RABBITLIKE_PURE=1 CRASH_ROUNDS=$(or $(CRASH_ROUNDS),10) PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python $(PYTEST) $(NOT_TWICE) $(ARGS)
 
 # A copy compiled so that a bad index is an IndexError, and a bad access through a pointer, an overflow or a division by zero
-# ends the process; there, the tests that send octets of every kind. PYTHONMALLOC=malloc shows each object's bounds to the sanitizer.
-CHECKED_TESTS := tests/model tests/unit/protocol tests/unit/storage/test_parquet.py tests/unit/test_checked_build.py tests/wire
+# ends the process; there, the tests that send octets of every kind, without those that take long for another reason: many
+# clients, or time. PYTHONMALLOC=malloc shows each object's bounds to the sanitizer.
+CHECKED_TESTS := tests/model/test_queue_model.py tests/unit/protocol tests/unit/storage/test_parquet.py tests/unit/test_checked_build.py \
+	tests/wire $(addprefix --ignore=tests/wire/,test_crowds.py test_deadlines.py test_slices.py)
 test-checked: export RABBITLIKE_CHECKED = 1
 test-checked: export PYTHONPATH = $(CURDIR)/$(CHECKED)
 test-checked: export ASAN_OPTIONS = detect_leaks=0:malloc_context_size=4:quarantine_size_mb=32:log_path=fault
