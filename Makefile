@@ -2,7 +2,7 @@
 # make; with gcc the hot path is compiled, without it runs as plain Python, and says so.
 #   make run  ARGS="--port 5673 --memory"
 #   make test ARGS="-k heartbeat" JOBS=1
-#   make test-fast      # in the edit loop: what needs no processes, in under a minute
+#   make test-fast      # in the edit loop: what needs no processes, and is quick
 #   make test-checked   # with checks of indexes and memory, which the compiled build leaves out
 #   make crash N=500
 #   make test-tools     # what the suite needs beside Python: Java, RabbitMQ, Chromium, clients of other languages
@@ -37,7 +37,8 @@ test-compiled: build .venv/.dev
 
 # For the edit loop, compiled: what needs no process and no socket, without what takes long even so.
 FAST := tests/contract tests/unit tests/wire
-NOT_FAST := tests/unit/spark tests/unit/storage/test_kill.py tests/unit/storage/test_power_loss.py tests/unit/test_left_out.py tests/wire/test_fuzz.py
+NOT_FAST := tests/unit/broker/test_patterns.py tests/unit/spark tests/unit/storage/test_kill.py tests/unit/storage/test_power_loss.py \
+	tests/unit/test_left_out.py tests/unit/test_open_loop.py $(addprefix tests/wire/test_,attacks.py crowds.py deadlines.py flow_control.py fuzz.py slices.py)
 test-fast: build .venv/.dev
 	@echo "rabbitlike: test-fast leaves out:" $(filter-out $(FAST),$(patsubst %/,%,$(filter-out tests/support/ %__pycache__/,$(wildcard tests/*/)))) \
 		$(wildcard tests/test_*.py) interop $(NOT_FAST), and the build in plain Python
