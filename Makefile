@@ -2,20 +2,23 @@
 # make; with gcc the hot path is compiled, without it runs as plain Python, and says so.
 #   make run  ARGS="--port 5673 --memory"
 #   make test ARGS="-k heartbeat" JOBS=1
+#   make test-fast      # in the edit loop: what needs no processes, and is quick
+#   make test-checked   # with checks of indexes and memory, which the compiled build leaves out
 #   make crash N=500
-#   make test-tools   # what the suite needs beside Python: Java, RabbitMQ, Chromium, clients of other languages
+#   make test-tools     # what the suite needs beside Python: Java, RabbitMQ, Chromium, clients of other languages
 
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
 BIN := .venv/bin
 PURE := build/pure
+CHECKED := build/checked
 # Not --quiet: its lines show that the first start goes on.
 PIP := --disable-pip-version-check --progress-bar off
 ARGS ?=
 # Test files run side by side, one line of them per core: most of their time is waiting for processes and clocks.
 PYTEST := -m pytest --numprocesses $(or $(JOBS),auto) --dist loadfile
 
-.PHONY: run test test-compiled test-pure test-sliced test-tools crash check bench soak bench-pipeline pipeline-demo build wheel docs clean
+.PHONY: run test test-compiled test-fast test-pure test-checked test-sliced test-tools crash check bench soak bench-pipeline pipeline-demo build wheel docs clean
 
 run: build
 	@exec $(BIN)/rabbitlike serve $(ARGS)
@@ -32,6 +35,15 @@ test:
 test-compiled: build .venv/.dev
 	$(BIN)/python $(PYTEST) $(ARGS)
 
+# For the edit loop, compiled: what needs no process and no socket, without what takes long even so.
+FAST := tests/contract tests/unit tests/wire
+NOT_FAST := tests/unit/broker/test_patterns.py tests/unit/spark tests/unit/storage/test_kill.py tests/unit/storage/test_power_loss.py \
+	tests/unit/test_left_out.py tests/unit/test_open_loop.py $(addprefix tests/wire/test_,attacks.py crowds.py deadlines.py flow_control.py fuzz.py slices.py)
+test-fast: build .venv/.dev
+	@echo "rabbitlike: test-fast leaves out:" $(filter-out $(FAST),$(patsubst %/,%,$(filter-out tests/support/ %__pycache__/,$(wildcard tests/*/)))) \
+		$(wildcard tests/test_*.py) interop $(NOT_FAST), and the build in plain Python
+	$(BIN)/python $(PYTEST) $(FAST) $(addprefix --ignore=,$(NOT_FAST)) $(ARGS)
+
 # What asks over HTTP alone, or through Spark, sees nothing of the difference, and is not asked twice; nor are other
 # clients, after pika, aio-pika and Celery, nor the examples of the pages, nor floods, whose bounds are the same; and ten kills
 # do where the compiled build had fifty.
@@ -39,11 +51,27 @@ NOT_TWICE := $(addprefix --ignore=,interop/amqp_tools interop/amqpstorm interop/
 	interop/management_ui interop/parity interop/plugins interop/py_amqp interop/rabbitpy tests/commands tests/server/test_floods.py tests/spark tests/test_docs.py)
 
 # A copy of the tree without extensions: Python prefers a .so that lies beside a .py, whatever one asks it.
+copy = rm -rf $(1) && mkdir -p $(1) && tar cf - --exclude=./.git --exclude=./.venv --exclude=./build --exclude=./data --exclude='*.so' \
+	--exclude=__pycache__ --exclude='./.*_cache' --exclude=./benchmarks/results . | tar xf - -C $(1)
+
 test-pure: .venv/.dev
-	@rm -rf $(PURE) && mkdir -p $(PURE)
-	@tar cf - --exclude=./.git --exclude=./.venv --exclude=./build --exclude=./data --exclude='*.so' --exclude=__pycache__ \
-		--exclude='./.*_cache' --exclude=./benchmarks/results . | tar xf - -C $(PURE)
+	@$(call copy,$(PURE))
 	cd $(PURE) && RABBITLIKE_PURE=1 CRASH_ROUNDS=$(or $(CRASH_ROUNDS),10) PYTHONPATH=$(CURDIR)/$(PURE) $(CURDIR)/$(BIN)/python $(PYTEST) $(NOT_TWICE) $(ARGS)
+
+# A copy compiled so that a bad index is an IndexError, and a bad access through a pointer, an overflow or a division by zero
+# ends the process; there, the tests that send octets of every kind, without those that take long for another reason: many
+# clients, or time. PYTHONMALLOC=malloc shows each object's bounds to the sanitizer.
+CHECKED_TESTS := tests/model/test_queue_model.py tests/unit/protocol tests/unit/storage/test_parquet.py tests/unit/test_checked_build.py \
+	tests/wire $(addprefix --ignore=tests/wire/,test_crowds.py test_deadlines.py test_slices.py)
+test-checked: export RABBITLIKE_CHECKED = 1
+test-checked: export PYTHONPATH = $(CURDIR)/$(CHECKED)
+test-checked: export ASAN_OPTIONS = detect_leaks=0:malloc_context_size=4:quarantine_size_mb=32:log_path=fault
+test-checked: export UBSAN_OPTIONS = print_stacktrace=1:log_path=fault
+test-checked: .venv/.dev
+	@$(call copy,$(CHECKED))
+	cd $(CHECKED) && RABBITLIKE_PURE=0 $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace
+	cd $(CHECKED) && PYTHONMALLOC=malloc LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+		$(CURDIR)/$(BIN)/python $(PYTEST) $(CHECKED_TESTS) $(ARGS) || { cat fault.* 2>/dev/null; exit 1; }
 
 # Java, RabbitMQ, Chromium, clients of other languages, strace; without them their tests are left out. Debian and Ubuntu.
 test-tools:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.brokers import Launch, Running, free_ports, port_mapper, rabbitmq_environment, rabbitmq_script
 from benchmarks.client import Address
-from tests.conftest import NEEDS
+from tests.support.left_out import NEEDS
 
 
 def require() -> None:

@@ -2,6 +2,7 @@
 
 One source, two speeds: without a compiler, or with RABBITLIKE_PURE=1, nothing is built and the same source runs as is.
 With RABBITLIKE_PURE=0 a build that can compile nothing fails: for whoever must not get the slow one by accident.
+With RABBITLIKE_CHECKED=1 indexes and memory accesses are checked, for tests (`make test-checked`).
 A module is built when it stands in HOT and has its `.pxd`; it is built again only when something it is made of changed.
 Read at build time by setup.py and by tests/conftest.py, never by the broker.
 """
@@ -94,6 +95,11 @@ DIRECTIVES = {
     "cdivision": True,
 }
 
+#: The checked build: Cython checks indexes of lists, tuples, bytes, bytearrays and memoryviews, and attributes of None;
+#: the sanitizers check pointers, overflows and divisions.
+CHECKS = {"boundscheck": True, "initializedcheck": True, "nonecheck": True, "show_performance_hints": False}
+SANITIZERS = "-fsanitize=address,undefined"
+
 #: Directives for the classes of single modules. Cython passes over them, without a word, before a class of a `.pxd` and
 #: does not allow them before one of a `.py`; so they hold for all classes of a module.
 CLASS_DIRECTIVES: dict[str, dict[str, int]] = {
@@ -101,6 +107,11 @@ CLASS_DIRECTIVES: dict[str, dict[str, int]] = {
     "rabbitlike.broker.message": {"no_gc": True, "freelist": 8192},
     "rabbitlike.protocol.properties": {"no_gc": True},
 }
+
+#: How a generated module passes on an index. Out of bounds Cython leaves it to Python, which counts a negative one from
+#: the end, as the fast build does not; so the checked build replaces negative ones by one that no list has.
+_INDEX = re.compile(r"(__Pyx_(?:Get|Set|Del)ItemInt\w*_Fast\(o, )\(Py_ssize_t\)i(?=.*wraparound)")
+_NO_NEGATIVE_INDEX = r"\1((wraparound) || (Py_ssize_t)(i) >= 0 ? (Py_ssize_t)(i) : PY_SSIZE_T_MIN)"
 
 _CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport\s+(.+)|cimport\s+([\w., ]+))", re.MULTILINE)
 
@@ -156,9 +167,14 @@ def built_modules() -> list[str]:
     return [name for name in HOT if path_of(name, SUFFIX).exists()]
 
 
+def is_on(variable: str) -> bool:
+    """Whether a variable of the environment is set, and not to 0."""
+    return os.environ.get(variable, "0") not in ("", "0")
+
+
 def why_pure() -> str | None:
     """Why nothing can or shall be compiled here; None when it can."""
-    if os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0"):
+    if is_on("RABBITLIKE_PURE"):
         return "RABBITLIKE_PURE is set"
     command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     if shutil.which(command[0]) is None:
@@ -186,9 +202,18 @@ def extensions() -> "list[Extension]":
             raise SystemExit(f"rabbitlike: RABBITLIKE_PURE=0 asks for C extensions, which cannot be built: {reason}")
         print(f"rabbitlike: building no C extensions, the broker will run slower: {reason}", file=sys.stderr)
         return []
-    flags = ["-O3", "-g0", "-Wno-sign-compare", "-Wno-unreachable-code"]
+    flags, linked = ["-O3", "-g0", "-Wno-sign-compare", "-Wno-unreachable-code"], []
+    if is_on("RABBITLIKE_CHECKED"):
+        linked = [SANITIZERS]
+        # A fault ends the process. Not optimised: it must compile quickly.
+        flags = ["-O0", "-g1", "-w", "-fno-omit-frame-pointer", SANITIZERS, "-fno-sanitize-recover=all"]
     return [
-        Extension(name, [str(path_of(name, ".py").relative_to(ROOT))], extra_compile_args=flags)
+        Extension(
+            name,
+            [str(path_of(name, ".py").relative_to(ROOT))],
+            extra_compile_args=flags,
+            extra_link_args=linked,
+        )
         for name in hot_modules()
     ]
 
@@ -240,14 +265,15 @@ class BuildHotPath(build_ext):
         from Cython.Build import cythonize
         from Cython.Compiler.Options import get_directive_defaults
 
+        common = {**DIRECTIVES, **(CHECKS if is_on("RABBITLIKE_CHECKED") else {})}
         plain = [ext for ext in self.extensions if ext.name not in CLASS_DIRECTIVES]
         processes = os.cpu_count() or 1
-        made: list[Extension] = cythonize(plain, compiler_directives=DIRECTIVES, force=True, nthreads=processes)
+        made: list[Extension] = cythonize(plain, compiler_directives=common, force=True, nthreads=processes)
         for name in ("no_gc", "freelist"):
             get_directive_defaults().setdefault(name, False)  # or Cython takes them for unknown
         for ext in self.extensions:
             if ext.name in CLASS_DIRECTIVES:
-                directives = {**DIRECTIVES, **CLASS_DIRECTIVES[ext.name]}
+                directives = {**common, **CLASS_DIRECTIVES[ext.name]}
                 made += cythonize([ext], compiler_directives=directives, force=True, quiet=True)
         return made
 
@@ -269,6 +295,9 @@ class BuildHotPath(build_ext):
         sources = {ext.name: ext.sources for ext in made}
         for ext in self.extensions:
             ext.sources = [str(stage / source) for source in sources[ext.name]]
+        if is_on("RABBITLIKE_CHECKED"):
+            for ext in self.extensions:
+                _refuse_negative_indexes(Path(ext.sources[0]))
 
 
 def _stage(stage: Path, packages: Iterable[str]) -> None:
@@ -278,3 +307,7 @@ def _stage(stage: Path, packages: Iterable[str]) -> None:
         target.mkdir(parents=True, exist_ok=True)
         for file in (*source.glob("*.py"), *source.glob("*.pxd")):
             shutil.copy2(file, target)
+
+
+def _refuse_negative_indexes(generated: Path) -> None:
+    generated.write_text(_INDEX.sub(_NO_NEGATIVE_INDEX, generated.read_text()))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "RABBITLIKE_"
 #: Variables with this prefix that are no options of the broker: of the commands, of the build, of the tests. Any other
 #: is a mistake and stops the start.
-OTHER_VARIABLES: Final = ("CAFILE", "PASSWORD", "PURE", "TEST_SLICED", "URL", "USER", "VHOST")
+OTHER_VARIABLES: Final = ("CAFILE", "CHECKED", "PASSWORD", "PURE", "TEST_SLICED", "URL", "USER", "VHOST")
 
 
 class ConfigError(Exception):

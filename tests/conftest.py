@@ -13,6 +13,7 @@ import rabbitlike
 from rabbitlike import _build
 from tests.support import left_out
 from tests.support.left_out import NEEDS
+from tests.support.sanitizer import IS_LOADED
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 IS_CI = os.environ.get("CI", "").lower() in ("1", "true")
-IS_PURE = os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0")
+IS_PURE = _build.is_on("RABBITLIKE_PURE")
 
 #: The machine may be busy: no example fails for having taken long.
 settings.register_profile("patient", deadline=None)
@@ -52,7 +53,8 @@ def _wrong_build() -> str | None:
 
 
 def pytest_report_header() -> str:
-    return f"rabbitlike {rabbitlike.__version__}, {'compiled' if _build.built_modules() else 'pure Python'}"
+    speed = "pure Python" if not _build.built_modules() else "compiled with checks" if IS_LOADED else "compiled"
+    return f"rabbitlike {rabbitlike.__version__}, {speed}"
 
 
 @pytest.hookimpl(optionalhook=True)

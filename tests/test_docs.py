@@ -22,7 +22,7 @@ from rabbitlike.config import DEFAULTS, OPTIONS, OTHER_VARIABLES, load
 from tests.support import settings_docs
 from tests.support.broker_process import ROOT, BrokerProcess, environment, running
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 ADDRESS, HTTP_ADDRESS = "localhost:5672", "localhost:15672"
 TIMEOUT_S = 60

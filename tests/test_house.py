@@ -17,7 +17,7 @@ from rabbitlike import _build
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 ROOMS = ("protocol", "storage", "spark")
-IS_PURE = os.environ.get("RABBITLIKE_PURE", "0") not in ("", "0")
+IS_PURE = _build.is_on("RABBITLIKE_PURE")
 
 
 def sources(*suffixes: str) -> list[Path]:

@@ -11,8 +11,8 @@ import trustme
 
 from interop.conftest import Address
 from interop.patience import PATIENCE_S
-from tests.conftest import NEEDS
 from tests.support.broker_process import BrokerProcess
+from tests.support.left_out import NEEDS
 
 Unique = Callable[[str], str]
 Run = Callable[..., CompletedProcess[str]]

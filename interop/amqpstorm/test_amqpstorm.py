@@ -40,8 +40,10 @@ def queue(channel: Channel) -> str:
     return str(channel.queue.declare(exclusive=True)["queue"])
 
 
-def get(channel: Channel, queue: str) -> Message | None:
-    return channel.basic.get(queue, no_ack=True)
+def get(channel: Channel, queue: str, *, no_ack: bool = True) -> Message | None:
+    message = channel.basic.get(queue, no_ack=no_ack)
+    assert message is None or isinstance(message, Message)
+    return message
 
 
 def test_a_message_comes_out_as_it_went_in(channel: Channel, queue: str) -> None:
@@ -67,6 +69,7 @@ def test_a_message_comes_out_as_it_went_in(channel: Channel, queue: str) -> None
     assert got.json() == {"rabbit": "🐇"}
     assert len(str(got.body)) == len(str(sent.body))
     assert {name: got.properties[name] for name in properties} == properties
+    assert got.method is not None
     assert (got.method["exchange"], got.method["routing_key"], got.redelivered) == ("", queue, False)
 
 
@@ -158,10 +161,10 @@ def test_dead_letters(channel: Channel, queue: str, unique: Unique) -> None:
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
     channel.queue.declare(work, exclusive=True, arguments=arguments)
     channel.basic.publish("bad", work)
-    message = channel.basic.get(work)
+    message = get(channel, work, no_ack=False)
     assert message is not None
     message.nack(requeue=True)
-    message = channel.basic.get(work)
+    message = get(channel, work, no_ack=False)
     assert message is not None
     assert message.redelivered
     message.reject(requeue=False)
@@ -264,6 +267,7 @@ def test_a_consumer_that_reconnects(start_broker: Callable[..., BrokerProcess]) 
         bodies.append(str(message.body))
         message.ack()
         if message.body == "last":
+            assert message.channel is not None
             message.channel.stop_consuming()
 
     def consume() -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import dramatiq
 import pytest
@@ -23,14 +24,14 @@ Unique = Callable[[str], str]
 class Party:
     """A broker in dramatiq's sense, a queue of its own, and the worker once it is wanted."""
 
-    def __init__(self, url: str, queue: str, **options: object) -> None:
+    def __init__(self, url: str, queue: str, **options: Any) -> None:
         self.broker = RabbitmqBroker(url=url, confirm_delivery=True, **options)
         self.queue = queue
-        self.done: list[object] = []
+        self.done: list[Any] = []
         self._workers: list[Worker] = []
 
-    def actor(self, function: Callable[..., object], **options: object) -> Actor:
-        return dramatiq.actor(function, broker=self.broker, queue_name=self.queue, **options)
+    def actor(self, function: Callable[..., object], **options: Any) -> Actor[..., object]:
+        return dramatiq.actor(broker=self.broker, queue_name=self.queue, **options)(function)
 
     def work(self, threads: int = 2) -> None:
         self._workers.append(Worker(self.broker, worker_timeout=50, worker_threads=threads))

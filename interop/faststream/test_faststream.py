@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from aio_pika.exceptions import ChannelPreconditionFailed, PublishError
 from faststream import AckPolicy, FastStream, Path
 from faststream.exceptions import NackMessage, RejectMessage
 from faststream.rabbit import Channel, ExchangeType, RabbitBroker, RabbitExchange, RabbitMessage, RabbitQueue
+from pamqp.commands import Basic
 from pydantic import BaseModel
 
 from interop.conftest import Address
@@ -46,7 +48,7 @@ def broker(address: Address) -> RabbitBroker:
     return RabbitBroker(address.url(), logger=None)
 
 
-def temporary(name: str, **options: object) -> RabbitQueue:
+def temporary(name: str, **options: Any) -> RabbitQueue:
     return RabbitQueue(name, auto_delete=True, **options)
 
 
@@ -186,6 +188,7 @@ async def test_errors(address: Address, unique: Unique) -> None:
             await broker.publish("lost", "nobody")
         returned = caught.value.message
         assert returned is not None
+        assert isinstance(returned.delivery, Basic.Return)
         assert (returned.delivery.reply_code, returned.delivery.reply_text) == (312, "NO_ROUTE")
         assert await broker.publish("lost", "nobody", mandatory=False) is not None
         name = unique("q")

@@ -12,8 +12,8 @@ from interop.conftest import FOREIGN
 from interop.languages.checks import CHECKS, TOGETHER
 from interop.languages.languages import LANGUAGES, Language, Missing, workshop
 from interop.languages.program import Program
-from tests.conftest import NEEDS
 from tests.support.broker_process import BrokerProcess, running
+from tests.support.left_out import NEEDS
 
 NOT_FOREIGN = dict.fromkeys(("tls", "blocked", "recovery"), "starts a broker with options, or stops one")
 

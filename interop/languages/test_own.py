@@ -7,7 +7,7 @@ import pytest
 
 from interop.conftest import Address
 from interop.languages.languages import GO, LANGUAGES
-from tests.conftest import NEEDS
+from tests.support.left_out import NEEDS
 
 PATIENCE_S = 300.0
 

@@ -11,7 +11,7 @@ from interop.management.changes import CHANGES
 from interop.management.doors import Doors
 from interop.management.questions import QUESTIONS
 from interop.management.refusals import REFUSALS
-from interop.management.shapes import compare
+from interop.management.shapes import Difference, compare
 
 DELIVERY_COUNT = "x-delivery-count"
 NAMES = [request.name for request in (*REFUSALS, *CHANGES)]
@@ -94,7 +94,7 @@ def _uncounted(body: object) -> object:
 
 def test_every_exception_is_needed(both: Both) -> None:
     """What was made equal is taken off the list."""
-    found = []
+    found: list[Difference] = []
     for theirs, ours in ((both.theirs.questions, both.ours.questions), (both.theirs.changes, both.ours.changes)):
         for name, answer in theirs.items():
             if answer.status == ours[name].status:

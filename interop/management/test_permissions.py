@@ -317,7 +317,7 @@ def test_no_permission_no_entry_on_rabbitmq(make_there: Make) -> None:
 
 
 #: What tags open over HTTP: request, and who may.
-TAGGED: Final = (
+TAGGED: Final[tuple[tuple[str, str, dict[str, Any] | None, set[str]], ...]] = (
     ("GET", "/overview", None, {"management", "policymaker", "monitoring", "administrator"}),
     ("GET", "/whoami", None, {"management", "policymaker", "monitoring", "administrator"}),
     ("GET", "/queues/{v}", None, {"management", "policymaker", "monitoring", "administrator"}),

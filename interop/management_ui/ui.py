@@ -15,7 +15,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from interop.patience import PATIENCE_S
-from tests.conftest import NEEDS
+from tests.support.left_out import NEEDS
 
 FLAGS: Final = (
     "--headless=new",

@@ -112,6 +112,7 @@ class Line:
             self.delivered[channel] = []
             self._settled.pop(channel, None)
         elif isinstance(method, commands.Basic.Deliver | commands.Basic.GetOk):
+            assert method.delivery_tag is not None
             self.delivered[channel].append(method.delivery_tag)
         elif isinstance(method, commands.Channel.Close):
             self._closed(channel)

@@ -9,7 +9,7 @@ on which of two queues is quicker.
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pamqp import commands
 
@@ -203,14 +203,14 @@ class Walk:
     ) -> None:
         self.body += 1
         body = b"%d" % self.body + b"." * size
-        fields: dict[str, object] = {"headers": headers} if headers else {}
+        fields: dict[str, Any] = {"headers": headers} if headers else {}
         ch.publish(body, self._name(exchange) if exchange else "", key, mandatory=mandatory, **fields)
 
     def _put(self, ch: Voice, queue: object, size: int, priority: int | None) -> None:
         self.body += 1
         # A priority matters to every queue of ours, and to RabbitMQ's only where it was asked for.
         is_ranked = queue in self.ranked
-        fields = {"priority": priority} if is_ranked and priority is not None else {}
+        fields: dict[str, Any] = {"priority": priority} if is_ranked and priority is not None else {}
         ch.publish(b"%d" % self.body + b"." * size, key=self._name(queue), mandatory=True, **fields)
 
     def _get(self, ch: Voice, queue: object, no_ack: bool) -> None:

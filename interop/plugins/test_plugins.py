@@ -54,7 +54,7 @@ def publish(channel: BlockingChannel, exchange: str, key: str) -> None:
 
 def expect(channel: BlockingChannel, queue: str) -> list[pika.BasicProperties]:
     """All of them, once, in their order."""
-    got = []
+    got: list[pika.BasicProperties] = []
     for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=30):
         assert method is not None, f"{len(got)} messages, no more"
         assert body == properties.message_id.encode() * 100

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import rabbitpy
@@ -135,7 +136,7 @@ def test_dead_letters(channel: rabbitpy.Channel, queue: rabbitpy.Queue, unique: 
 
 
 def test_errors_have_their_classes(connection: rabbitpy.Connection, unique: Unique) -> None:
-    def refusal(kind: type[exceptions.AMQPException], name: str, passive: bool = False, **options: object) -> str:
+    def refusal(kind: type[exceptions.AMQPException], name: str, passive: bool = False, **options: Any) -> str:
         with pytest.raises(kind) as caught:
             rabbitpy.Queue(connection.channel(), name, **options).declare(passive)
         return str(caught.value.args[0].reply_text)

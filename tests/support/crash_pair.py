@@ -103,6 +103,9 @@ class SimulatedStore:
         self.readers.append(SimulatedReader(self.batches[batch_id].packed()))
         return self.readers[-1]
 
+    def spare_bytes(self) -> int:
+        return 0
+
     async def close(self) -> None:
         return None
 

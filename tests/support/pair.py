@@ -40,6 +40,7 @@ from rabbitlike.session.wire import Peer
 from rabbitlike.storage.memory import MemoryStore
 from tests.support import frames
 from tests.support.frames import Received, Typed, loose
+from tests.support.sanitizer import nothing_read_behind
 from tests.support.turns import TurnClock, recorder
 
 __all__ = ["Channel", "Client", "Message", "Pair", "Typed", "bytewise", "loose", "random_cuts", "whole", "whole_turns"]
@@ -185,7 +186,8 @@ class MemoryWire:
         end = len(leftover) + len(data)
         buffer[len(leftover) : end] = data
         connection = self.connection
-        recorder.run(lambda: connection.receive(buffer, end))
+        with nothing_read_behind(buffer, end):
+            recorder.run(lambda: connection.receive(buffer, end))
 
 
 class Pair:

@@ -1,5 +1,7 @@
 """Getting, consuming, cancelling, settling: what is delivered to whom, what goes back, and what is refused."""
 
+from typing import Any
+
 from pamqp import commands
 
 from interop.parity.conversations import conversation
@@ -7,7 +9,7 @@ from interop.parity.talk import Talk, Voice
 from tests.support.frames import Typed
 
 
-def fill(ch: Voice, queue: str, count: int, **fields: object) -> None:
+def fill(ch: Voice, queue: str, count: int, **fields: Any) -> None:
     for number in range(count):
         ch.publish(b"%d" % number, key=queue, **fields)
 

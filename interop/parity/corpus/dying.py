@@ -1,7 +1,7 @@
 """Limits, expiry and dead letters: what goes where, when and why, and what is written on it."""
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pamqp import commands
 
@@ -283,7 +283,8 @@ def priorities(talk: Talk) -> None:
     queue = talk.name("q")
     ch.declare(queue, arguments={"x-max-priority": 5})
     for number, priority in enumerate((None, 0, 3, 5, 9, 255, 3, 1)):
-        ch.publish(b"%d" % number, key=queue, **({} if priority is None else {"priority": priority}))
+        fields: dict[str, Any] = {} if priority is None else {"priority": priority}
+        ch.publish(b"%d" % number, key=queue, **fields)
     ch.get(queue)
     ch.reject(1)
     ch.count(queue)

@@ -1,6 +1,6 @@
 """Exchanges: declared, declared again, deleted, bound to each other, with every alternate; and what is refused."""
 
-from typing import Final
+from typing import Any, Final
 
 from pamqp import commands
 
@@ -17,9 +17,9 @@ def declared_again(talk: Talk) -> None:
     ch = talk.connect().channel()
     for number, kind in enumerate(KINDS):
         name = talk.name(f"x{number}")
-        usual = {"kind": kind, "durable": True}
+        usual: dict[str, Any] = {"kind": kind, "durable": True}
         ch.exchange(name, **usual)
-        for other in (
+        others: tuple[dict[str, object], ...] = (
             {},
             {"kind": KINDS[number - 1]},
             {"durable": False},
@@ -28,7 +28,8 @@ def declared_again(talk: Talk) -> None:
             {"arguments": {"alternate-exchange": "a"}},
             {"arguments": {"unheard-of": 1}},
             {"kind": KINDS[number - 1], "durable": False, "auto_delete": True},
-        ):
+        )
+        for other in others:
             with ch.refused():
                 ch.exchange(name, **{**usual, **other})
         ch.say(commands.Exchange.Delete, exchange=name)
@@ -88,7 +89,8 @@ def the_default_exchange(talk: Talk) -> None:
     queue, exchange = talk.name("q"), talk.name("x")
     ch.declare(queue)
     ch.exchange(exchange)
-    for fields in ({}, {"passive": True}, {"durable": True}):
+    flags: tuple[dict[str, Any], ...] = ({}, {"passive": True}, {"durable": True})
+    for fields in flags:
         with ch.refused():
             ch.exchange("", **fields)
     with ch.refused():

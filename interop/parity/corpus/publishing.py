@@ -1,6 +1,6 @@
 """Publishing: what is checked, in which order; returns, confirms, CC and BCC; what arrives is what was sent."""
 
-from typing import Final
+from typing import Any, Final
 
 from pamqp import commands
 
@@ -9,7 +9,7 @@ from interop.parity.talk import Barrier, Talk, content_frames
 from tests.support import frames
 from tests.support.frames import Typed, loose
 
-EVERYTHING: Final[dict[str, object]] = {
+EVERYTHING: Final[dict[str, Any]] = {
     "content_type": "text/plain",
     "content_encoding": "utf-8",
     "headers": {"n": 1},
@@ -140,7 +140,7 @@ def refused(talk: Talk) -> None:
     ch = client.channel()
     queue, absent = talk.name("q"), talk.name("absent")
     ch.declare(queue)
-    for fields in (
+    refused_fields: tuple[dict[str, Any], ...] = (
         {"exchange": absent},
         {"exchange": absent, "expiration": "text", "user_id": "somebody"},
         {"exchange": "amq.rabbitmq.trace"},
@@ -177,7 +177,8 @@ def refused(talk: Talk) -> None:
         {"reply_to": "amq.rabbitmq.reply-to"},
         {"reply_to": "amq.rabbitmq.reply-to", "expiration": "text"},
         {"reply_to": "amq.rabbitmq.reply-to.nonsense"},
-    ):
+    )
+    for fields in refused_fields:
         with ch.refused():
             ch.publish(b"refused", **{"key": queue, **fields})
     with ch.refused():
@@ -255,16 +256,17 @@ def copies(talk: Talk) -> None:
         ch.bind(queue, exchange, queue)
     ch.bind(a, topic, "a.*")
     ch.bind(b, topic, "b.#")
+    copies: tuple[dict[str, object], ...] = (
+        {"CC": [b]},
+        {"BCC": [b]},
+        {"CC": [b, c, a], "BCC": [d, a]},
+        {"CC": [b, b], "other": 1},
+        {"BCC": [b], "other": 1},
+        {"CC": []},
+        {"BCC": []},
+    )
     for target in ("", exchange):
-        for headers in (
-            {"CC": [b]},
-            {"BCC": [b]},
-            {"CC": [b, c, a], "BCC": [d, a]},
-            {"CC": [b, b], "other": 1},
-            {"BCC": [b], "other": 1},
-            {"CC": []},
-            {"BCC": []},
-        ):
+        for headers in copies:
             ch.publish(repr(headers).encode(), target, a, headers=headers)
             for queue in queues:
                 ch.get(queue, no_ack=True)

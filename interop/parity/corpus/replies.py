@@ -1,6 +1,9 @@
 """Direct reply-to: who may consume from it, what becomes of reply-to, and how an answer comes back."""
 
+from typing import Any
+
 from pamqp import commands
+from pamqp.base import Frame
 
 from interop.parity.conversations import conversation
 from interop.parity.talk import Talk
@@ -30,13 +33,14 @@ def asked_and_answered(talk: Talk) -> None:
 @conversation
 def refused(talk: Talk) -> None:
     ch = talk.connect().channel()
-    for fields in ({}, {"no_ack": True, "exclusive": True}):
+    flags: tuple[dict[str, Any], ...] = ({}, {"no_ack": True, "exclusive": True})
+    for how in flags:
         with ch.refused():
-            ch.consume(REPLY_TO, "c", **fields)
+            ch.consume(REPLY_TO, "c", **how)
     with ch.refused():
         ch.consume(REPLY_TO, "c", no_ack=True)
         ch.consume(REPLY_TO, "d", no_ack=True)
-    for cls, fields in (
+    methods: tuple[tuple[type[Frame], dict[str, object]], ...] = (
         (commands.Basic.Get, {}),
         (commands.Queue.Declare, {}),
         (commands.Queue.Declare, {"passive": True}),
@@ -44,7 +48,8 @@ def refused(talk: Talk) -> None:
         (commands.Queue.Purge, {}),
         (commands.Queue.Bind, {"exchange": "amq.direct", "routing_key": "", "arguments": {}}),
         (commands.Queue.Unbind, {"exchange": "amq.direct", "routing_key": "", "arguments": {}}),
-    ):
+    )
+    for cls, fields in methods:
         for name in (REPLY_TO, f"{REPLY_TO}.nonsense"):
             with ch.refused():
                 ch.say(cls, queue=name, **fields)
