@@ -27,7 +27,10 @@ class Transaction:
     settles: list[tuple[Delivery, Settle]] = field(default_factory=list)
 
     def add(self, publication: Publication, most_bytes: int) -> None:
-        """Hold back a publish, or refuse it: all of a transaction is in memory until it is committed as one."""
+        """Hold back a publish. 406 for one that a schema refuses, since nothing can be refused later, and when there is
+        too much: all of a transaction is in memory until it is committed as one."""
+        if publication.refusal:
+            raise precondition_failed(publication.refusal)
         self.memory_bytes += MESSAGE_COST + len(publication.properties) + len(publication.body)
         if self.memory_bytes > most_bytes:
             raise precondition_failed(
@@ -62,7 +65,6 @@ class Transaction:
 
     def is_stored(self) -> bool:
         """Does any of it concern what is durable?"""
-        return any(
-            publication.persistent and (publication.due_ms or any(queue.durable for queue in publication.queues))
-            for publication in self.publications
-        ) or any(delivery.message.persistent and delivery.queue.durable for delivery, _ in self.settles)
+        return any(publication.is_stored() for publication in self.publications) or any(
+            delivery.message.persistent and delivery.queue.durable for delivery, _ in self.settles
+        )
