@@ -503,7 +503,7 @@ class Delays:
             self._drop()
             return
         self.delivered += 1
-        deposit(queues, inlets, address, raw, body, message.persistent, message.priority, now_ms, expires_at_ms)
+        deposit(queues, inlets, address, raw, body, message.persistent, message.priority, now_ms, expires_at_ms, None)
 
     def _drop(self) -> None:
         """There is no way for a message that was due."""

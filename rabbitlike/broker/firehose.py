@@ -103,7 +103,7 @@ class Firehose:
         exchange.counters.publish_in += 1
         exchange.counters.publish_out += len(queues)
         address = make_address(EXCHANGE, key)
-        deposit(queues, None, address, properties.raw, body, False, -1, vhost.broker.turn.now_ms, 0)
+        deposit(queues, None, address, properties.raw, body, False, -1, vhost.broker.turn.now_ms, 0, None)
 
 
 def describe_properties(properties: Properties) -> Table:

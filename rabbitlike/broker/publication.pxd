@@ -24,6 +24,7 @@ cdef class Origin:
     cdef readonly dict publishes
     cdef readonly bint forgets_deaths
 
+    @cython.locals(own=Counters, exchange=Counters, pair=Counters)
     cdef object count(self, Target target, Py_ssize_t count, Py_ssize_t copies, Py_ssize_t confirmed)
     cdef object count_unroutable(self, Target target, bint mandatory)
 
@@ -80,7 +81,7 @@ cdef class Publication:
     cdef bint _deposit_new(self, Origin origin) except -1
     @cython.locals(
         address=bytes, properties=bytes, body=bytes, target=Target, queues=list, inlets=list, expires_at_ms=int64_t,
-        refused=list, queue=Queue, message=Message
+        accepted=bint, queue=Queue, message=Message
     )
     cdef bint _deposit(self, int64_t now_ms) except -1
     cdef object _tell(self, object vhost)

@@ -64,14 +64,15 @@ class Origin:
 
     def count(self, target: "Target", count: int, copies: int, confirmed: int) -> None:
         """So many publishes to this target have each gone to so many queues; so many of them will be confirmed."""
-        self.counters.publish += count
-        self.counters.active_at_ms = self.turn.now_ms
+        own, exchange, pair = self.counters, target.counters, target.pair
+        own.publish += count
+        own.active_at_ms = self.turn.now_ms
         self.totals.publish += count
-        target.counters.publish_in += count
-        target.counters.publish_out += count * copies
-        target.pair.publish += count
+        exchange.publish_in += count
+        exchange.publish_out += count * copies
+        pair.publish += count
         # Before the answer is out: by then nobody knows any more which of many exchanges it was for.
-        target.pair.confirm += confirmed
+        pair.confirm += confirmed
 
     def count_unroutable(self, target: "Target", mandatory: bool) -> None:
         """No queue has got it: it is returned, or dropped."""
@@ -284,14 +285,14 @@ class Publication:
         queues = self.queues
         inlets = target.inlets if queues is target.queues else inlets_of(queues, target.exchange)
         expires_at_ms = 0 if self.expiration_ms < 0 else now_ms + self.expiration_ms
-        refused = deposit(
-            queues, inlets, address, properties, body, self.persistent, self.priority, now_ms, expires_at_ms
+        accepted = deposit(
+            queues, inlets, address, properties, body, self.persistent, self.priority, now_ms, expires_at_ms, None
         )
         self.copies = len(queues)
         for queue in self.letters:
             message = make_message(address, properties, body, self.persistent, self.priority, now_ms)
             bury(queue, message, Reason.REJECTED, is_at_once=True)
-        return refused is None and not self.refusal
+        return accepted and not self.refusal
 
     def _tell(self, vhost: "Vhost") -> None:
         """Tell the event log that it is about to reach its queues."""

@@ -555,7 +555,7 @@ class Vhost:
             properties = Properties(message.properties)
             keys = original_keys(routing_key_of(message.address), properties)
             queues = self.route(destination, keys, properties, message)
-        deposit_copies(queues, None, make_again(message, message.address, self.broker.turn.now_ms))
+        deposit_copies(queues, make_again(message, message.address, self.broker.turn.now_ms))
 
     # Tracing
 

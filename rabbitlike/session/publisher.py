@@ -145,19 +145,17 @@ class Publisher(Content):
             target.trail.published(
                 self.address, properties.raw, properties.priority, len(body), len(target.queues), False
             )
-        accepted = (
-            deposit(
-                target.queues,
-                target.inlets,
-                self.address,
-                properties.raw,
-                body,
-                properties.persistent,
-                properties.priority,
-                self.turn.now_ms,
-                0,
-            )
-            is None
+        accepted = deposit(
+            target.queues,
+            target.inlets,
+            self.address,
+            properties.raw,
+            body,
+            properties.persistent,
+            properties.priority,
+            self.turn.now_ms,
+            0,
+            None,
         )
         copies = len(target.queues)
         self.origin.count(target, 1, copies, 1 if accepted and self.confirms is not None else 0)

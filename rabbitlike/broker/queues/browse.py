@@ -201,7 +201,7 @@ def move(
         if targets and seen is not None:
             again = make_again(first_seen.message, address, queue.turn.now_ms)
             queue.drop(seen.message, seen.page)
-            deposit_copies(targets, None, again)
+            deposit_copies(targets, again)
             moved += 1
     return moved
 

@@ -115,7 +115,7 @@ def send(queue: "Queue", message: Message, reason: Reason, died_at_ms: int, besi
         for target in try_route(exchange, keys, letter, vhost.exchanges, sent)
         if target.name not in besides and not in_cycle(letter, target.name)
     ]
-    refused = deposit_copies(targets, None, sent) or []
+    refused = deposit_copies(targets, sent)
     return Sent(True, [target for target in targets if target not in refused], refused)
 
 
@@ -138,7 +138,7 @@ def _keep_letter(queue: "Queue", message: Message, reason: Reason, is_held: bool
         attempt=Attempt(retries_of(message, reason), message.published_at_ms, now_ms, message.position),
     )
     if not in_cycle(letter, target.name):
-        deposit_copies([target], None, _as_letter(make_address("", target.name), letter, message, now_ms))
+        deposit_copies([target], _as_letter(make_address("", target.name), letter, message, now_ms))
 
 
 def _as_letter(address: bytes, properties: Properties, message: Message, now_ms: int) -> Message:

@@ -6,8 +6,8 @@ from rabbitlike.broker.message cimport Message, make_message
 from rabbitlike.broker.queues.queue cimport Queue
 
 
-@cython.locals(queue=Queue, message=Message, inlet=Counters, refused=list)
-cpdef list deposit(
+@cython.locals(queue=Queue, message=Message, inlet=Counters, at=Py_ssize_t, accepted=bint)
+cpdef bint deposit(
     list queues,
     list inlets,
     bytes address,
@@ -17,7 +17,8 @@ cpdef list deposit(
     int priority,
     int64_t now_ms,
     int64_t expires_at_ms,
-)
-cpdef list deposit_copies(list queues, list inlets, Message message)
+    list refused,
+) except -1
+cpdef list deposit_copies(list queues, Message message)
 @cython.locals(queue=Queue)
 cpdef list inlets_of(list queues, object exchange)

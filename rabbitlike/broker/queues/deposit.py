@@ -20,30 +20,32 @@ def deposit(
     priority: int,
     now_ms: int,
     expires_at_ms: int,
-) -> "list[Queue] | None":
-    """Give each queue a message of its own around these octets. The queues that refused it, None if none did.
+    refused: "list[Queue] | None",
+) -> bool:
+    """Give each queue a message of its own around these octets. False: some refused it, and are added to `refused`.
 
     `inlets` counts what the exchange gave each of these queues; None if that is not counted.
     """
-    refused: list[Queue] | None = None
-    for queue in queues:
+    accepted = True
+    for at, queue in enumerate(queues):
         message = make_message(address, properties, body, persistent, priority, now_ms)
         message.expires_at_ms = expires_at_ms
         if not queue.enqueue(message):
-            if refused is None:
-                refused = []
-            refused.append(queue)
-    if inlets is not None:
-        for inlet in inlets:
+            accepted = False
+            if refused is not None:
+                refused.append(queue)
+        if inlets is not None:
+            inlet = inlets[at]
             inlet.publish += 1
-    return refused
+    return accepted
 
 
-def deposit_copies(queues: "list[Queue]", inlets: list[Counters] | None, message: Message) -> "list[Queue] | None":
-    """The same around the octets of a message, which itself goes nowhere."""
-    return deposit(
+def deposit_copies(queues: "list[Queue]", message: Message) -> "list[Queue]":
+    """The same around the octets of a message, which itself goes nowhere. The queues that refused it."""
+    refused: list[Queue] = []
+    deposit(
         queues,
-        inlets,
+        None,
         message.address,
         message.properties,
         message.body,
@@ -51,7 +53,9 @@ def deposit_copies(queues: "list[Queue]", inlets: list[Counters] | None, message
         message.priority,
         message.published_at_ms,
         message.expires_at_ms,
+        refused,
     )
+    return refused
 
 
 def inlets_of(queues: "list[Queue]", exchange: "Exchange") -> list[Counters]:
