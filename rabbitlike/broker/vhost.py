@@ -179,6 +179,11 @@ class Vhost:
         """The queues a message published here goes to; see router.route."""
         return router.route(exchange, keys, properties, self.exchanges, message)
 
+    def deposit(self, queues: list[Queue], message: Message) -> list[Queue]:
+        """Give a copy of a message to each of these queues; those that refused it. For parts of a queue, which cannot
+        import `deposit_copies`: that is made of queues."""
+        return deposit_copies(queues, message)
+
     # Exchanges
 
     def declare_exchange(
@@ -555,7 +560,7 @@ class Vhost:
             properties = Properties(message.properties)
             keys = original_keys(routing_key_of(message.address), properties)
             queues = self.route(destination, keys, properties, message)
-        deposit_copies(queues, make_again(message, message.address, self.broker.turn.now_ms))
+        self.deposit(queues, make_again(message, message.address, self.broker.turn.now_ms))
 
     # Tracing
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.message import Message, make_address, make_again, routing_key_of
 from rabbitlike.broker.queues.dead_letter import original_keys
-from rabbitlike.broker.queues.deposit import deposit_copies
 from rabbitlike.broker.queues.level import Level
 from rabbitlike.broker.queues.log import Page
 from rabbitlike.broker.states import GONE, READY
@@ -201,7 +200,7 @@ def move(
         if targets and seen is not None:
             again = make_again(first_seen.message, address, queue.turn.now_ms)
             queue.drop(seen.message, seen.page)
-            deposit_copies(targets, again)
+            queue.vhost.deposit(targets, again)
             moved += 1
     return moved
 

@@ -14,7 +14,6 @@ from rabbitlike.broker.message import Message, exchange_of, make_address, make_m
 from rabbitlike.broker.queues.dead_letter import Attempt, Fate, Reason, in_cycle, original_keys
 from rabbitlike.broker.queues.dead_letter import bury as write_death
 from rabbitlike.broker.queues.dead_letter_queue import keeps_letters, own_queue
-from rabbitlike.broker.queues.deposit import deposit_copies
 from rabbitlike.broker.router import try_route
 from rabbitlike.broker.states import LOGGED
 from rabbitlike.protocol.properties import Properties
@@ -115,7 +114,7 @@ def send(queue: "Queue", message: Message, reason: Reason, died_at_ms: int, besi
         for target in try_route(exchange, keys, letter, vhost.exchanges, sent)
         if target.name not in besides and not in_cycle(letter, target.name)
     ]
-    refused = deposit_copies(targets, sent)
+    refused = vhost.deposit(targets, sent)
     return Sent(True, [target for target in targets if target not in refused], refused)
 
 
@@ -138,7 +137,7 @@ def _keep_letter(queue: "Queue", message: Message, reason: Reason, is_held: bool
         attempt=Attempt(retries_of(message, reason), message.published_at_ms, now_ms, message.position),
     )
     if not in_cycle(letter, target.name):
-        deposit_copies([target], _as_letter(make_address("", target.name), letter, message, now_ms))
+        queue.vhost.deposit([target], _as_letter(make_address("", target.name), letter, message, now_ms))
 
 
 def _as_letter(address: bytes, properties: Properties, message: Message, now_ms: int) -> Message:
