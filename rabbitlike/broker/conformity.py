@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.copies import take_copies
-from rabbitlike.broker.message import routing_key_of
 from rabbitlike.protocol.errors import precondition_failed
-from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.publication import Publication
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.vhost import Vhost
+    from rabbitlike.protocol.properties import Properties
 
 
 def is_judged(exchange: Exchange, queues: Iterable[Queue]) -> bool:
@@ -29,16 +27,16 @@ def is_judged(exchange: Exchange, queues: Iterable[Queue]) -> bool:
     return any(queue.settings.schema is not None or queue.settings.max_message_size is not None for queue in queues)
 
 
-def judge(publication: Publication, exchange: Exchange, vhost: Vhost, *, is_transaction: bool = False) -> bool:
-    """Take out what must not go where it was routed to; True: it may go as it is. Raises 406 where a schema says so;
-    also in a transaction, where nothing can be refused later; and for a body that is too large for a queue."""
+def judge(publication: Publication, keys: Sequence[str], properties: Properties, vhost: Vhost) -> bool:
+    """Take out what must not go where it was routed to; True: it may go as it is. Raises 406 where a schema says so,
+    and for a body that is too large for a queue."""
     for queue in publication.queues:
         _check_size(len(publication.body), queue)
-    if not _judge_by_exchange(publication, exchange, vhost, is_transaction):
+    if not _judge_by_exchange(publication, keys, properties, vhost):
         return False
     kept: list[Queue] = []
     letters: list[Queue] = []
-    is_refused = False
+    refusal = ""
     for queue in publication.queues:
         schema = queue.settings.schema
         fault = None if schema is None else schema.fault(publication.body)
@@ -46,16 +44,16 @@ def judge(publication: Publication, exchange: Exchange, vhost: Vhost, *, is_tran
             kept.append(queue)
             continue
         queue.violations += 1
-        if schema.action == "close" or (schema.action == "nack" and is_transaction):
-            place = f"queue '{queue.name}' in vhost '{vhost.name}'"
-            raise precondition_failed(f"message does not conform to the schema of {place}: {fault}")
+        said = f"message does not conform to the schema of queue '{queue.name}' in vhost '{vhost.name}': {fault}"
+        if schema.action == "close":
+            raise precondition_failed(said)
         if schema.action == "nack":
-            is_refused = True
+            refusal = refusal or said
         else:
             letters.append(queue)
     if len(kept) == len(publication.queues):
         return True
-    publication.divert(kept, letters, is_refused)
+    publication.divert(kept, letters, refusal)
     _ask(vhost)
     return False
 
@@ -69,23 +67,24 @@ def _check_size(octets: int, queue: Queue) -> None:
         )
 
 
-def _judge_by_exchange(publication: Publication, exchange: Exchange, vhost: Vhost, is_transaction: bool) -> bool:
+def _judge_by_exchange(publication: Publication, keys: Sequence[str], properties: Properties, vhost: Vhost) -> bool:
     """Whether its queues are to judge it, too."""
+    exchange = publication.target.exchange
     schema = exchange.schema
     fault = None if schema is None else schema.fault(publication.body)
     if schema is None or fault is None:
         return True
     exchange.violations += 1
-    if schema.action == "close" or (schema.action == "nack" and is_transaction):
-        raise precondition_failed(f"message does not conform to the schema of {exchange}: {fault}")
+    said = f"message does not conform to the schema of {exchange}: {fault}"
+    if schema.action == "close":
+        raise precondition_failed(said)
     _ask(vhost)
     if schema.action == "nack":
-        publication.divert([], [], True)
+        publication.divert([], [], said)
         return False
     # An exchange keeps no dead letters: what it cannot use goes where unroutable messages go.
     alternate = vhost.exchanges.get(exchange.alternate or "") if exchange.alternate else None
-    keys, properties = take_copies(routing_key_of(publication.address), Properties(publication.properties))
-    publication.divert([] if alternate is None else vhost.route(alternate, keys, properties), [], False)
+    publication.divert([] if alternate is None else vhost.route(alternate, keys, properties), [], "")
     return False
 
 

@@ -13,6 +13,7 @@ cdef class Way:
     cdef readonly str routing_key
     cdef public int64_t generation
     cdef public list queues
+    cdef public list inlets
 
 
 cdef class Ways:

@@ -13,6 +13,7 @@ from rabbitlike.broker.message import exchange_of, routing_key_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rabbitlike.broker.counters import Counters
     from rabbitlike.broker.queues.queue import Queue
 
 #: Addresses whose ways are remembered.
@@ -36,7 +37,7 @@ class Source:
 class Way:
     """Where messages of one address go, remembered while topology stands."""
 
-    __slots__ = ("generation", "queues", "routing_key", "source")
+    __slots__ = ("generation", "inlets", "queues", "routing_key", "source")
 
     def __init__(self, source: Source, routing_key: str) -> None:
         self.source = source
@@ -44,6 +45,8 @@ class Way:
         self.generation = -1
         #: None: each message must be asked.
         self.queues: list[Queue] | None = None
+        #: What each of them counts of it.
+        self.inlets: list[Counters] = []
 
 
 class Ways:

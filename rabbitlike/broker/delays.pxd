@@ -1,12 +1,11 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from rabbitlike.broker.counters cimport Counters
 from rabbitlike.broker.delay_line cimport Line
 from rabbitlike.broker.delay_log cimport Bucket, DelayBatch, DelayLog
 from rabbitlike.broker.delay_ways cimport Source, Way, Ways
 from rabbitlike.broker.message cimport Message, make_message
-from rabbitlike.broker.queues.queue cimport Queue
+from rabbitlike.broker.queues.deposit cimport deposit, inlets_of
 from rabbitlike.broker.queues.record cimport unpack
 from rabbitlike.broker.turn cimport Turn
 
@@ -58,7 +57,6 @@ cdef class Delays:
     @cython.locals(message=Message, stored_due_ms=int64_t, mark_ms=int64_t)
     cdef object _mark(self, list due, int64_t next_due_ms)
     @cython.locals(
-        address=bytes, raw=bytes, body=bytes, way=Way, queues=list, queue=Queue, copy=Message, inlet=Counters,
-        expires_at_ms=int64_t
+        address=bytes, raw=bytes, body=bytes, way=Way, queues=list, inlets=list, seen=Message, expires_at_ms=int64_t
     )
     cdef object _route(self, Message message, int64_t now_ms)

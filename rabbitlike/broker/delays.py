@@ -17,6 +17,7 @@ from rabbitlike.broker.delay_line import NEVER, Line
 from rabbitlike.broker.delay_log import FINENESS, NARROWEST, Bucket, DelayBatch, DelayLog, level_for
 from rabbitlike.broker.delay_ways import Source, Ways
 from rabbitlike.broker.message import Message, make_message
+from rabbitlike.broker.queues.deposit import deposit, inlets_of
 from rabbitlike.broker.queues.record import unpack
 from rabbitlike.broker.router import cacheable, try_route
 from rabbitlike.broker.states import GONE, LOGGED, READY
@@ -484,7 +485,8 @@ class Delays:
             way.generation = self._turn.generation
             is_plain = cacheable(exchange, vhost.exchanges)
             way.queues = try_route(exchange, (way.routing_key,), EMPTY, vhost.exchanges) if is_plain else None
-        queues = way.queues
+            way.inlets = [] if way.queues is None else inlets_of(way.queues, exchange)
+        queues, inlets = way.queues, way.inlets
         expires_at_ms = 0
         if queues is None or raw[0] & EXPIRES or b"CC" in raw:
             properties = Properties(raw)
@@ -493,19 +495,15 @@ class Delays:
             keys, properties = take_copies(way.routing_key, properties)
             raw = properties.raw
             if queues is None or len(keys) > 1:
-                seen = Message(address, raw, body, message.persistent, message.priority, now_ms)
+                seen = make_message(address, raw, body, message.persistent, message.priority, now_ms)
                 queues = try_route(exchange, keys, properties, vhost.exchanges, seen)
+                inlets = inlets_of(queues, exchange)
         exchange.counters.publish_out += len(queues)
         if not queues:
             self._drop()
             return
         self.delivered += 1
-        for queue in queues:
-            copy = make_message(address, raw, body, message.persistent, message.priority, now_ms)
-            copy.expires_at_ms = expires_at_ms
-            inlet = queue.inlet(exchange)
-            inlet.publish += 1
-            queue.enqueue(copy)
+        deposit(queues, inlets, address, raw, body, message.persistent, message.priority, now_ms, expires_at_ms, None)
 
     def _drop(self) -> None:
         """There is no way for a message that was due."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.message import Message, exchange_of, make_address, routing_key_of
+from rabbitlike.broker.message import exchange_of, make_address, routing_key_of
 from rabbitlike.broker.queues.dead_letter import original_keys
+from rabbitlike.broker.queues.deposit import deposit
 from rabbitlike.broker.router import try_route
 from rabbitlike.broker.views import node_name
 from rabbitlike.protocol.properties import Properties
@@ -18,6 +19,7 @@ from rabbitlike.protocol.tables import Array, Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rabbitlike.broker.message import Message
     from rabbitlike.broker.ports import ClientName
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.vhost import Vhost
@@ -101,9 +103,7 @@ class Firehose:
         exchange.counters.publish_in += 1
         exchange.counters.publish_out += len(queues)
         address = make_address(EXCHANGE, key)
-        now_ms = vhost.broker.turn.now_ms
-        for queue in queues:
-            queue.enqueue(Message(address, properties.raw, body, False, -1, now_ms))
+        deposit(queues, None, address, properties.raw, body, False, -1, vhost.broker.turn.now_ms, 0, None)
 
 
 def describe_properties(properties: Properties) -> Table:

@@ -85,6 +85,15 @@ def make_message(
     return message
 
 
+def make_again(message: Message, address: bytes, now_ms: int) -> Message:
+    """As if published anew, to this address: its time to live starts again."""
+    again = make_message(address, message.properties, message.body, message.persistent, message.priority, now_ms)
+    expiration_ms = Properties(message.properties).expiration_ms
+    if expiration_ms >= 0:
+        again.expires_at_ms = now_ms + expiration_ms
+    return again
+
+
 def cost_of(message: Message) -> int:
     """Bytes of memory that a message takes, roughly. The address is shared with its publisher's."""
     return MESSAGE_COST + len(message.properties) + len(message.body)

@@ -9,20 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker.conformity import is_judged, judge
-from rabbitlike.broker.copies import take_copies
-from rabbitlike.broker.delay_times import is_timed, read_due
+from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.loans import Loans
-from rabbitlike.broker.message import Message, make_address, with_delivery_count
-from rabbitlike.broker.publication import Publication, check_user_id, note_publish
-from rabbitlike.broker.queues.dead_letter import forget_client_deaths
-from rabbitlike.broker.reply_names import REPLIES
+from rabbitlike.broker.message import make_address, with_delivery_count
+from rabbitlike.broker.publication import Origin, check, find_target
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import LOOKED
 from rabbitlike.protocol.errors import precondition_failed, resource_locked
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.counters import Counters
+    from rabbitlike.broker.message import Message
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
@@ -46,64 +42,20 @@ class Published:
 def publish(
     vhost: Vhost, exchange_name: str, routing_key: str, properties: Properties, body: bytes, user: User
 ) -> Published:
-    """Publish as `user`, mandatory."""
+    """Publish as `user`, mandatory. parity: what is checked, and in which order, is what a channel would be told."""
     broker = vhost.broker
-    # parity: the order of these checks is that of a channel.
-    broker.permissions.check(user.name, vhost.name, "write", "exchange", exchange_name)
-    exchange = vhost.publish_target(exchange_name)
     if len(body) > broker.settings.max_message_size:
         raise precondition_failed(
             f"message size {len(body)} is larger than configured max size {broker.settings.max_message_size}"
         )
     broker.sizes.add(len(body))
-    expiration_ms = properties.expiration_ms
-    given = properties
-    keys, properties = take_copies(routing_key, properties)
-    if not broker.settings.trust_client_x_death:
-        properties = forget_client_deaths(properties)
-    if exchange.kind == "topic" and broker.permissions.has_topic(user.name, vhost.name, exchange_name):
-        for key in keys:
-            broker.permissions.check_topic(user.name, vhost.name, "write", exchange_name, key)
-    check_user_id(properties, user)
     address = make_address(exchange_name, routing_key)
-    now_ms = broker.turn.now_ms
-    if exchange_name == "" and routing_key.startswith(REPLIES):
-        requester = vhost.replies.get(routing_key)
-        is_delivered = requester is not None and requester.deliver(address, properties.raw, body)
-        _count_publish(exchange.counters, vhost.counters, 1 if is_delivered else 0)
-        return Published(is_delivered, True, False)
-    if is_timed(given):
-        due_ms, later = read_due(given, now_ms)
-        if due_ms and vhost.route(exchange, keys, properties):
-            later = later if broker.settings.trust_client_x_death else forget_client_deaths(later)
-            vhost.counters.publish += 1
-            exchange.counters.publish_in += 1
-            publication = Publication(exchange, [], address, later, body, expiration_ms, True)
-            if judge(publication, exchange, vhost):
-                publication.delay(due_ms, vhost.delays)
-            note_publish(vhost, publication)
-            publication.drop_if_known(exchange.duplicates)
-            return Published(True, publication.deposit(now_ms), later.persistent)
-    seen = Message(address, properties.raw, body, properties.persistent, properties.priority, now_ms)
-    queues = vhost.route(exchange, keys, properties, seen)
-    if vhost.firehose is not None:
-        vhost.firehose.published(address, keys, properties, body, queues, (NO_CHANNEL, 1, user.name))
-    _count_publish(exchange.counters, vhost.counters, len(queues))
-    publication = Publication(exchange, queues, address, properties, body, expiration_ms, True)
-    note_publish(vhost, publication)
-    publication.drop_if_known(exchange.duplicates)
-    if is_judged(exchange, queues):
-        judge(publication, exchange, vhost)
-    is_accepted = publication.deposit(now_ms)
-    return Published(bool(queues), is_accepted, properties.persistent and any(queue.durable for queue in queues))
-
-
-def _count_publish(exchange: Counters, totals: Counters, copies: int) -> None:
-    totals.publish += 1
-    exchange.publish_in += 1
-    exchange.publish_out += copies
-    if copies == 0:
-        totals.return_unroutable += 1
+    origin = Origin(vhost, user, (NO_CHANNEL, 1, user.name), Counters(broker.turn.now_ms))
+    target = find_target(origin, address, properties)
+    publication = check(origin, target, address, properties, body, True, None)
+    is_stored = publication.is_stored()
+    is_accepted = publication.deposit(origin, False)
+    return Published(not publication.is_unroutable(), is_accepted, is_stored)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from rabbitlike.broker.exchanges.unknown import unknown_kind
 from rabbitlike.broker.firehose import EXCHANGE as TRACE_EXCHANGE
 from rabbitlike.broker.firehose import Firehose
 from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
-from rabbitlike.broker.message import Message, routing_key_of
+from rabbitlike.broker.message import Message, make_again, routing_key_of
 from rabbitlike.broker.policies import Policies, effective_definition
 from rabbitlike.broker.queue_settings.table import exchange_values
 from rabbitlike.broker.queues.arguments import (
@@ -34,6 +34,7 @@ from rabbitlike.broker.queues.arguments import (
 )
 from rabbitlike.broker.queues.dead_letter import original_keys
 from rabbitlike.broker.queues.dead_letter_queue import keep_queue
+from rabbitlike.broker.queues.deposit import deposit_copies
 from rabbitlike.broker.queues.log import Log
 from rabbitlike.broker.queues.numbers import with_numbers
 from rabbitlike.broker.queues.queue import Queue
@@ -177,6 +178,11 @@ class Vhost:
     ) -> list[Queue]:
         """The queues a message published here goes to; see router.route."""
         return router.route(exchange, keys, properties, self.exchanges, message)
+
+    def deposit(self, queues: list[Queue], message: Message) -> list[Queue]:
+        """Give a copy of a message to each of these queues; those that refused it. For parts of a queue, which cannot
+        import `deposit_copies`: that is made of queues."""
+        return deposit_copies(queues, message)
 
     # Exchanges
 
@@ -556,18 +562,11 @@ class Vhost:
     def _replay(self, destination: Destination, message: Message) -> None:
         """Bring an earlier message to a destination bound just now."""
         queues = [destination] if isinstance(destination, Queue) else []
-        properties = Properties(message.properties)
         if isinstance(destination, Exchange):
+            properties = Properties(message.properties)
             keys = original_keys(routing_key_of(message.address), properties)
             queues = self.route(destination, keys, properties, message)
-        now_ms = self.broker.turn.now_ms
-        for queue in queues:
-            copy = Message(
-                message.address, message.properties, message.body, message.persistent, message.priority, now_ms
-            )
-            if properties.expiration_ms >= 0:
-                copy.expires_at_ms = now_ms + properties.expiration_ms
-            queue.enqueue(copy)
+        self.deposit(queues, make_again(message, message.address, self.broker.turn.now_ms))
 
     # Tracing
 

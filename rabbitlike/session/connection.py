@@ -299,11 +299,6 @@ class Connection(Flow):
         assert self.vhost is not None
         self.broker.permissions.check(self.user.name, self.vhost.name, access, resource, name)
 
-    def has_topic_permission(self, exchange: str) -> bool:
-        assert self.user is not None
-        assert self.vhost is not None
-        return self.broker.permissions.has_topic(self.user.name, self.vhost.name, exchange)
-
     def permit_topic(self, access: Literal["write", "read"], exchange: str, routing_key: str) -> None:
         assert self.user is not None
         assert self.vhost is not None

@@ -5,8 +5,9 @@ from rabbitlike.broker.counters cimport Counters, Sizes
 from rabbitlike.broker.delay_times cimport is_timed, negated, plain_delay
 from rabbitlike.broker.delays cimport Delays
 from rabbitlike.broker.journal cimport Journal
-from rabbitlike.broker.message cimport Message, make_message
-from rabbitlike.broker.publication cimport Publication
+from rabbitlike.broker.message cimport make_message
+from rabbitlike.broker.publication cimport Origin, Publication, Target, check, find_target
+from rabbitlike.broker.queues.deposit cimport deposit
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.queues.runs cimport admits_run, enqueue_run
 from rabbitlike.broker.trail cimport Trail
@@ -15,7 +16,6 @@ from rabbitlike.protocol.content cimport Content
 from rabbitlike.protocol.properties cimport Properties
 from rabbitlike.session.confirms cimport Confirms
 from rabbitlike.session.outlet cimport Outlet
-from rabbitlike.session.target cimport Target, find_target
 
 cdef int MANDATORY, IMMEDIATE, DISCARD, TARGETS_KEPT, FEW_TARGETS
 cdef int64_t LATEST_MS, MESSAGE_COST
@@ -33,6 +33,7 @@ cdef class Publisher(Content):
     cdef public object reply_consumer
     cdef readonly Counters counters
     cdef readonly Counters totals
+    cdef readonly Origin origin
     cdef readonly dict publishes
     cdef Sizes _sizes
     cdef Target _target
@@ -44,12 +45,10 @@ cdef class Publisher(Content):
     cdef int64_t _delay_ms
     cdef bint _answers_due
     cdef bint _is_awaiting
-    cdef bint _forgets_deaths
 
     cdef object on_address(self)
     cdef object on_properties(self)
-    @cython.locals(target=Target, properties=Properties, queue=Queue, message=Message, accepted=bint, number=int64_t,
-                   copies=Py_ssize_t, inlet=Counters)
+    @cython.locals(target=Target, properties=Properties, accepted=bint, number=int64_t, copies=Py_ssize_t, mandatory=bint)
     cdef object on_publish(self, bytes body)
     cdef object on_part(self)
     @cython.locals(target=Target, properties=Properties, queue=Queue, body=bytes, number=int64_t, count=Py_ssize_t,
@@ -57,10 +56,6 @@ cdef class Publisher(Content):
     cdef Py_ssize_t on_publishes(self, list bodies, Py_ssize_t body_bytes) except -1
     @cython.locals(queue=Queue, memory_bytes=int64_t)
     cdef bint _admits_run(self, Target target, Py_ssize_t count, Py_ssize_t body_bytes) except -1
-    cdef object _count(self, Counters exchange, Py_ssize_t count, Py_ssize_t copies)
-    cpdef Counters pair_to(self, object exchange)
-    cdef object _count_pair(self, Counters pair, Py_ssize_t count, bint accepted)
-    cdef object _on_unroutable(self, Counters pair, bytes address, bytes properties, bytes body, bint mandatory)
     @cython.locals(is_due=bint)
     cdef object _published(self, bint accepted, int64_t number, Py_ssize_t count)
     @cython.locals(raw=bytes, priority=int)
@@ -71,12 +66,9 @@ cdef class Publisher(Content):
     cdef object _publish_delayed(self, Target target, bytes body)
     @cython.locals(target=Target)
     cdef Target _find_target(self)
-    @cython.locals(properties=Properties, publication=Publication)
+    @cython.locals(publication=Publication, mandatory=bint, number=int64_t)
     cdef object _publish_carefully(self, Target target, bytes body)
-    cdef object _publish_checked(self, Publication publication, bint stored)
-    @cython.locals(properties=Properties, publication=Publication, due_ms=int64_t, mandatory=bint)
-    cdef bint _delay(self, Target target, list keys, Properties given, bytes body, int64_t expiration_ms) except -1
-    @cython.locals(pair=Counters, accepted=bint)
+    @cython.locals(accepted=bint)
     cpdef bint deposit(self, Publication publication) except -1
     cdef object _return(self, bytes address, bytes properties, bytes body)
     @cython.locals(before=int64_t)

@@ -1,23 +1,19 @@
 """A channel as its client publishes on it: from a whole message to queues, returns and confirms.
 
 The hot call comes straight from the frame reader: `on_publish`. A publish whose address, properties and topology are
-those of the one before takes the short way; anything out of the ordinary goes through `_publish_carefully`, where the
-checks stand in RabbitMQ's order. What is delivered and settled is in `channel`.
+those of the one before takes the short way, where nothing is left to check; anything out of the ordinary goes through
+`check` of `broker/publication.py`. What is delivered and settled is in `channel`.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.conformity import is_judged, judge
-from rabbitlike.broker.copies import take_copies
 from rabbitlike.broker.counters import Counters, Sizes
-from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay, read_due
+from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.message import Message, make_message
-from rabbitlike.broker.pairs import is_exchange_gone, make_pair
+from rabbitlike.broker.message import make_message
 from rabbitlike.broker.ports import ClientName
-from rabbitlike.broker.publication import Publication, check_user_id, note_publish
-from rabbitlike.broker.queues.dead_letter import forget_client_deaths
+from rabbitlike.broker.publication import Origin, Publication, Target, check, find_target
+from rabbitlike.broker.queues.deposit import deposit
 from rabbitlike.broker.queues.runs import admits_run, enqueue_run
 from rabbitlike.broker.reply_names import DIRECT_REPLY
 from rabbitlike.broker.states import MESSAGE_COST
@@ -25,12 +21,10 @@ from rabbitlike.broker.trail import Trail
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
 from rabbitlike.protocol.content import Content
-from rabbitlike.protocol.errors import not_implemented, precondition_failed
-from rabbitlike.protocol.properties import Properties
+from rabbitlike.protocol.errors import not_implemented
 from rabbitlike.session.confirms import Confirms
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.reply import ReplyConsumer
-from rabbitlike.session.target import Target, find_target, is_stored
 from rabbitlike.session.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -56,7 +50,6 @@ class Publisher(Content):
     __slots__ = (
         "_answers_due",
         "_delay_ms",
-        "_forgets_deaths",
         "_is_awaiting",
         "_is_watched",
         "_sizes",
@@ -69,6 +62,7 @@ class Publisher(Content):
         "connection",
         "counters",
         "journal",
+        "origin",
         "outlet",
         "publishes",
         "reply_consumer",
@@ -90,8 +84,11 @@ class Publisher(Content):
         self.counters = Counters(self.turn.now_ms)
         self.totals: Counters = vhost.counters
         self._sizes: Sizes = connection.broker.sizes
-        #: The same by the exchange published to.
-        self.publishes: dict[Exchange, Counters] = {}
+        assert connection.user is not None
+        #: Whose publishes these are.
+        self.origin = Origin(vhost, connection.user, (connection.name, number, connection.user.name), self.counters)
+        #: What is counted of them by exchange.
+        self.publishes: dict[Exchange, Counters] = self.origin.publishes
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
@@ -108,22 +105,13 @@ class Publisher(Content):
         self._answers_due = False
         #: Confirms wait for a commit, and the broker knows it.
         self._is_awaiting = False
-        #: parity: RabbitMQ 4 starts x-death anew when a client publishes; 3.x counts on.
-        self._forgets_deaths = not settings.trust_client_x_death
 
     @property
     def is_open(self) -> bool:
         return self.expecting != DISCARD
 
-    def pair_to(self, exchange: "Exchange") -> Counters:
-        """Where to count what is published to an exchange."""
-        return self.publishes.get(exchange) or make_pair(
-            self.publishes, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
-        )
-
     def client(self) -> ClientName:
-        user = self.connection.user
-        return self.connection.name, self.number, "" if user is None else user.name
+        return self.origin.client
 
     # The short way
 
@@ -148,7 +136,6 @@ class Publisher(Content):
             self.connection.stall_if_long()
             return
         properties = self.properties
-        accepted = True
         number = 0
         if properties.persistent and target.is_stored and self.journal is not None:
             number = self.journal.number
@@ -158,19 +145,25 @@ class Publisher(Content):
             target.trail.published(
                 self.address, properties.raw, properties.priority, len(body), len(target.queues), False
             )
-        for queue in target.queues:
-            message = make_message(
-                self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
-            )
-            if not queue.enqueue(message):
-                accepted = False
+        accepted = deposit(
+            target.queues,
+            target.inlets,
+            self.address,
+            properties.raw,
+            body,
+            properties.persistent,
+            properties.priority,
+            self.turn.now_ms,
+            0,
+            None,
+        )
         copies = len(target.queues)
-        self._count(target.counters, 1, copies)
-        self._count_pair(target.pair, 1, accepted)
-        for inlet in target.inlets:
-            inlet.publish += 1
+        self.origin.count(target, 1, copies, 1 if accepted and self.confirms is not None else 0)
         if copies == 0:
-            self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
+            mandatory = self.bits & MANDATORY != 0
+            self.origin.count_unroutable(target, mandatory)
+            if mandatory:
+                self._return(self.address, properties.raw, body)
         self._published(accepted, number, 1)
 
     def on_part(self) -> None:
@@ -206,8 +199,7 @@ class Publisher(Content):
                     target.trail.confirmed_run(messages, number)
         count = len(bodies)
         self._sizes.add_run(bodies)
-        self._count(target.counters, count, len(target.queues))
-        self._count_pair(target.pair, count, True)
+        self.origin.count(target, count, len(target.queues), count if self.confirms is not None else 0)
         for inlet in target.inlets:
             inlet.publish += count
         self._published(True, number, count)
@@ -242,7 +234,7 @@ class Publisher(Content):
             return False
         if properties.header_at(b"CC") > 0 or properties.header_at(b"BCC") > 0:
             return True
-        if self._forgets_deaths and properties.header_at(b"x-death") > 0:
+        if self.origin.forgets_deaths and properties.header_at(b"x-death") > 0:
             return True
         # When a delay is all there is to care for, there is a shorter way.
         self._delay_ms = plain_delay(properties)
@@ -269,8 +261,7 @@ class Publisher(Content):
         raw = negated(properties)
         delays = self.vhost.delays
         delays.add(self.address, raw, body, properties.persistent, properties.priority, due_ms)
-        self._count(target.counters, 1, 0)
-        self._count_pair(target.pair, 1, True)
+        self.origin.count(target, 1, 0, 1 if self.confirms is not None else 0)
         self._published(True, number, 1)
 
     def _find_target(self) -> Target:
@@ -278,9 +269,7 @@ class Publisher(Content):
         self._target = None
         if self.bits & IMMEDIATE:
             raise not_implemented("immediate=true")
-        target = find_target(self.connection, self.vhost, self.address, self.properties)
-        target.pair = self.pair_to(target.exchange)
-        target.generation = self.turn.generation
+        target = find_target(self.origin, self.address, self.properties)
         self.connection.stall_if_long()
         if target.is_reply:
             return target  # the requester may go at any time
@@ -297,136 +286,30 @@ class Publisher(Content):
     # The careful way
 
     def _publish_carefully(self, target: Target, body: bytes) -> None:
-        # parity: the order of these checks is RabbitMQ's; clients see which one speaks first.
-        properties = self.properties
-        if properties.flags & REPLY_TO and properties.reply_to == DIRECT_REPLY:
-            if self.reply_consumer is None:
-                raise precondition_failed("fast reply consumer does not exist")
-            properties = properties.replace(reply_to=self.reply_consumer.name)
-        expiration_ms = properties.expiration_ms
-        given = properties
-        keys, properties = take_copies(target.routing_key, properties)
-        if self._forgets_deaths:
-            properties = forget_client_deaths(properties)
-        if target.is_topic_checked:
-            # parity: RabbitMQ checks CC and BCC keys as well since 4.0.3.
-            for key in keys:
-                self.connection.permit_topic("write", target.exchange.name, key)
-        check_user_id(properties, self.connection.user)
-        if target.is_reply:
-            if self.vhost.firehose is not None:
-                self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
-            self._reply(target, properties, body)
-            return
-        if is_timed(properties) and self._delay(target, keys, given, body, expiration_ms):
-            return
-        if target.is_plain and len(keys) == 1:
-            queues = target.queues
-        else:
-            seen = Message(
-                self.address, properties.raw, body, properties.persistent, properties.priority, self.turn.now_ms
-            )
-            queues = self.vhost.route(target.exchange, keys, properties, seen)
-        if self.vhost.firehose is not None:
-            self.vhost.firehose.published(self.address, keys, properties, body, queues, self.client())
-        publication = Publication(
-            target.exchange,
-            queues,
-            self.address,
-            properties,
-            body,
-            expiration_ms,
-            self.bits & MANDATORY != 0,
-        )
-        publication.drop_if_known(target.exchange.duplicates)
-        if is_judged(target.exchange, queues):
-            judge(publication, target.exchange, self.vhost, is_transaction=self.transaction is not None)
-        self._publish_checked(publication, properties.persistent and is_stored(queues))
-
-    def _publish_checked(self, publication: Publication, stored: bool) -> None:
-        if self.transaction is not None:
+        mandatory = self.bits & MANDATORY != 0
+        reply_name = None if self.reply_consumer is None else self.reply_consumer.name
+        publication = check(self.origin, target, self.address, self.properties, body, mandatory, reply_name)
+        if self.transaction is not None and not target.is_reply:  # parity: a direct reply does not wait for the commit
             self.transaction.add(publication, self.connection.settings.max_transaction_size)
             if self.turn.alarmed:
                 self.connection.block()
-        else:
-            number = 0
-            if stored and self.journal is not None:
-                number = self.journal.number
-            self._published(self.deposit(publication), number, 1)
-
-    def _delay(self, target: Target, keys: list[str], given: Properties, body: bytes, expiration_ms: int) -> bool:
-        """Publish later, if the headers say so. ``given`` still has its BCC, which is read again then."""
-        due_ms, properties = read_due(given, self.turn.now_ms)
-        if due_ms == 0:
-            return False
-        mandatory = self.bits & MANDATORY != 0
-        if mandatory and not self.vhost.route(target.exchange, keys, properties):
-            return False  # returned at once, as it is
-        if self._forgets_deaths:
-            properties = forget_client_deaths(properties)
-        if self.vhost.firehose is not None:
-            self.vhost.firehose.published(self.address, keys, properties, body, (), self.client())
-        publication = Publication(target.exchange, [], self.address, properties, body, expiration_ms, mandatory)
-        publication.drop_if_known(target.exchange.duplicates)
-        if judge(publication, target.exchange, self.vhost, is_transaction=self.transaction is not None):
-            publication.delay(due_ms, self.vhost.delays)
-        self._publish_checked(publication, properties.persistent)
-        return True
+            return
+        number = 0
+        if self.journal is not None and publication.is_stored():
+            number = self.journal.number
+        self._published(self.deposit(publication), number, 1)
 
     def deposit(self, publication: Publication) -> bool:
         """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
-        if self.vhost.trail is not None:
-            trail = note_publish(self.vhost, publication)
-            self._trail = trail if self.confirms is not None else None
+        accepted = publication.deposit(self.origin, self.confirms is not None)
+        if self.confirms is not None:
+            self._trail = publication.trail
             self._traced_size = len(publication.body)
-        accepted = publication.deposit(self.turn.now_ms)
-        pair = self.pair_to(publication.source)
-        self._count_pair(pair, 1, accepted)
-        if publication.due_ms or publication.is_dropped:
-            self._count(publication.exchange, 1, 0)
-            return accepted
-        self._count(publication.exchange, 1, len(publication.queues))
-        if not publication.queues:
-            self._on_unroutable(
-                pair, publication.address, publication.properties, publication.body, publication.mandatory
-            )
+        if publication.mandatory and publication.is_unroutable():
+            self._return(publication.address, publication.properties, publication.body)
         return accepted
 
-    def _count(self, exchange: Counters, count: int, copies: int) -> None:
-        """So many publishes to this exchange have each gone to so many queues."""
-        self.counters.publish += count
-        self.counters.active_at_ms = self.turn.now_ms
-        self.totals.publish += count
-        exchange.publish_in += count
-        exchange.publish_out += count * copies
-
-    def _count_pair(self, pair: Counters, count: int, accepted: bool) -> None:
-        pair.publish += count
-        if accepted and self.confirms is not None:
-            # Before the answer is out: by then nobody knows any more which of many exchanges it was for.
-            pair.confirm += count
-
-    def _reply(self, target: Target, properties: Properties, body: bytes) -> None:
-        requester = target.reply
-        is_delivered = requester is not None and requester.deliver(self.address, properties.raw, body)
-        self._count(target.counters, 1, 1 if is_delivered else 0)
-        self._count_pair(target.pair, 1, True)
-        if not is_delivered:
-            self._on_unroutable(target.pair, self.address, properties.raw, body, self.bits & MANDATORY != 0)
-        self._published(True, 0, 1)
-
     # What the client hears of it
-
-    def _on_unroutable(self, pair: Counters, address: bytes, properties: bytes, body: bytes, mandatory: bool) -> None:
-        if mandatory:
-            pair.return_unroutable += 1
-            self.counters.return_unroutable += 1
-            self.totals.return_unroutable += 1
-            self._return(address, properties, body)
-        else:
-            pair.drop_unroutable += 1
-            self.counters.drop_unroutable += 1
-            self.totals.drop_unroutable += 1
 
     def _return(self, address: bytes, properties: bytes, body: bytes) -> None:
         self.outlet.put_return(self.number, NO_ROUTE, NO_ROUTE_TEXT, address, properties, body, self.outlet.payload_max)

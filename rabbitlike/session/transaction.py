@@ -28,7 +28,10 @@ class Transaction:
     steps: int = 0
 
     def add(self, publication: Publication, most_bytes: int) -> None:
-        """Hold back a publish, or refuse it: all of a transaction is in memory until it is committed as one."""
+        """Hold back a publish. 406 for one that a schema refuses, since nothing can be refused later, and when there is
+        too much: all of a transaction is in memory until it is committed as one."""
+        if publication.refusal:
+            raise precondition_failed(publication.refusal)
         self.memory_bytes += MESSAGE_COST + len(publication.properties) + len(publication.body)
         if self.memory_bytes > most_bytes:
             raise precondition_failed(

@@ -126,15 +126,13 @@ class TxCommit:
         return False
 
     def _note_needs(self, publication: Publication) -> None:
-        is_durable = publication.due_ms != 0
         for queue in publication.queues:
             needs = self._needs.get(queue)
             if needs is None:
                 needs = self._needs[queue] = [0, 0]
             needs[0] += 1
             needs[1] += len(publication.body)
-            is_durable = is_durable or queue.durable
-        self._is_stored = self._is_stored or (publication.persistent and is_durable)
+        self._is_stored = self._is_stored or publication.is_stored()
         if publication.mandatory and not publication.queues and not publication.due_ms:
             self._lost_count += 1
             self._first_lost = self._first_lost or publication

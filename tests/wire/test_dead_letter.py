@@ -559,3 +559,16 @@ def test_internal_exchange_takes_the_dead() -> None:
     ch.publish(b"m", key="q")
     reject(ch)
     assert ch.drain("dead") == [b"m"]
+
+
+def test_an_exchange_that_keeps_its_last_messages_keeps_dead_letters(pair: Pair) -> None:
+    """#135 parity: a dead letter is routed like any message, so x-recent-history remembers it."""
+    ch = pair.connect().channel()
+    ch.declare_exchange("recent", "x-recent-history")
+    ch.declare("q", arguments=bury_into("recent"))
+    ch.publish(b"m", key="q")
+    reject(ch)
+    ch.declare("late")
+    ch.bind("late", "recent")
+    message = fetch(ch, "late")
+    assert (message.body, deaths(message)[0]["queue"]) == (b"m", "q")

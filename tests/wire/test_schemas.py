@@ -1,10 +1,12 @@
 """JSON Schemas of queues and exchanges: the three outcomes of a message that does not conform."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
-from pamqp import commands
+from pamqp import base, commands
 
+from tests.support.crash_pair import DurablePair, SimulatedDisk
 from tests.support.pair import Channel, Pair
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
@@ -22,6 +24,13 @@ def ch(pair: Pair) -> Channel:
     channel.send(commands.Confirm.Select())
     channel.expect(commands.Confirm.SelectOk)
     return channel
+
+
+@pytest.fixture
+def disk() -> Iterator[SimulatedDisk]:
+    disk = SimulatedDisk()
+    yield disk
+    disk.close()
 
 
 def rules(action: str | None = None) -> dict[str, object]:
@@ -178,3 +187,52 @@ def test_schemas_that_are_refused(pair: Pair, arguments: dict[str, object], text
     ch.send(commands.Queue.Declare(queue="q", arguments=arguments))
     expected = "PRECONDITION_FAILED - invalid arg " + text.replace("{}", "for queue 'q' in vhost '/'", 1)
     assert ch.expect(commands.Channel.Close).reply_text.startswith(expected)
+
+
+def declare_durable(pair: DurablePair, *methods: base.Frame) -> Channel:
+    ch = pair.connect().channel()
+    for method in methods:
+        ch.send(method)
+    pair.commit_all()
+    ch.client.take_all()
+    return ch
+
+
+def test_what_goes_to_the_alternate_is_confirmed_when_it_is_stored(disk: SimulatedDisk) -> None:
+    """G19: also when the queue it was for would have stored nothing."""
+    pair = disk.boot()
+    ch = declare_durable(
+        pair,
+        commands.Exchange.Declare(
+            exchange="x", exchange_type="fanout", arguments=rules("dead-letter") | {"alternate-exchange": "amq.fanout"}
+        ),
+        commands.Queue.Declare(queue="q"),
+        commands.Queue.Bind(queue="q", exchange="x"),
+        commands.Queue.Declare(queue="odd", durable=True),
+        commands.Queue.Bind(queue="odd", exchange="amq.fanout"),
+        commands.Confirm.Select(),
+    )
+    ch.publish(BAD, exchange="x", delivery_mode=2)
+    ch.expect_nothing()
+    pair.commit_all()
+    ch.expect(commands.Basic.Ack)
+
+
+def test_a_transaction_is_committed_when_what_did_not_conform_is_stored(disk: SimulatedDisk) -> None:
+    """G19"""
+    pair = disk.boot()
+    ch = declare_durable(
+        pair,
+        commands.Queue.Declare(
+            queue="q",
+            durable=True,
+            arguments=rules("dead-letter") | {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
+        ),
+        commands.Queue.Declare(queue="dead", durable=True),
+        commands.Tx.Select(),
+    )
+    ch.publish(BAD, key="q", delivery_mode=2)
+    ch.send(commands.Tx.Commit())
+    ch.expect_nothing()
+    pair.commit_all()
+    ch.expect(commands.Tx.CommitOk)

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rabbitlike.broker.exchanges.exchange import Exchange
-from rabbitlike.broker.message import Message, make_address, routing_key_of
+from rabbitlike.broker.message import Message, make_address, make_again, routing_key_of
 from rabbitlike.broker.queues.dead_letter import original_keys
 from rabbitlike.broker.queues.level import Level
 from rabbitlike.broker.queues.log import Page
@@ -181,45 +181,41 @@ def move(
     """
     moved = 0
     for first_seen in find(queue, positions):
-        copies = _copies(queue, first_seen.message, destination, routing_key, may_use)
+        address, targets = _targets(queue, first_seen.message, destination, routing_key, may_use)
         seen = _seen_again(queue, first_seen)
-        if copies and seen is not None:
+        if targets and seen is not None:
+            again = make_again(first_seen.message, address, queue.turn.now_ms)
             queue.drop(seen.message, seen.page)
-            for target, copy in copies:
-                target.enqueue(copy)
+            queue.vhost.deposit(targets, again)
             moved += 1
     return moved
 
 
-def _copies(
+def _targets(
     source: "Queue",
     message: Message,
     destination: "Queue | Exchange",
     routing_key: str | None,
     may_use: Callable[[str], bool],
-) -> list[tuple["Queue", Message]]:
-    """The queues that will take it, and what each is to get."""
+) -> tuple[bytes, list["Queue"]]:
+    """Under which address it goes on, and the queues that will take it."""
     properties = Properties(message.properties)
-    now_ms = source.turn.now_ms
     keys = original_keys(routing_key_of(message.address), properties) if routing_key is None else [routing_key]
     if isinstance(destination, Exchange):
-        if not all(map(may_use, keys)):
-            return []
         address = make_address(destination.name, keys[0])
+        if not all(map(may_use, keys)):
+            return address, []
         targets = source.vhost.route(destination, keys, properties)
     else:
         address = make_address("", destination.name)
         targets = [destination]
-    copies = []
+    ready: list[Queue] = []
     for target in targets:
         if not target.has_room(1, len(message.body)) and target is not source:
             target.make_room()  # somebody may take what is ready there, and make room
         if target.has_room(1, len(message.body)):
-            copy = Message(address, message.properties, message.body, message.persistent, message.priority, now_ms)
-            if properties.expiration_ms >= 0:
-                copy.expires_at_ms = now_ms + properties.expiration_ms
-            copies.append((target, copy))
-    return copies
+            ready.append(target)
+    return address, ready
 
 
 def _seen_again(queue: "Queue", seen: Seen) -> Seen | None:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rabbitlike.broker.message import Message, exchange_of, make_address, routing_key_of
+from rabbitlike.broker.message import Message, exchange_of, make_address, make_message, routing_key_of
 from rabbitlike.broker.queues.dead_letter import Attempt, Fate, Reason, in_cycle, original_keys
 from rabbitlike.broker.queues.dead_letter import bury as write_death
 from rabbitlike.broker.queues.dead_letter_queue import keeps_letters, own_queue
@@ -91,9 +91,8 @@ def send(queue: "Queue", message: Message, reason: Reason, died_at_ms: int, besi
     vhost = queue.vhost
     name = queue.settings.dead_letter_exchange
     exchange = vhost.exchanges.get(name or "")
-    sent = Sent(exchange is not None, [], [])
     if exchange is None or name is None:
-        return sent
+        return Sent(False, [], [])
     properties = Properties(message.properties, True)
     keys = original_keys(routing_key_of(message.address), properties)
     override = queue.settings.dead_letter_routing_key
@@ -109,12 +108,14 @@ def send(queue: "Queue", message: Message, reason: Reason, died_at_ms: int, besi
     )
     if override is not None:
         keys = [override]
-    address = make_address(name, keys[0])
-    for target in try_route(exchange, keys, letter, vhost.exchanges):
-        if target.name not in besides and not in_cycle(letter, target.name):
-            is_taken = _enqueue(target, address, letter, message)
-            (sent.taken if is_taken else sent.refused).append(target)
-    return sent
+    sent = _as_letter(make_address(name, keys[0]), letter, message, queue.turn.now_ms)
+    targets = [
+        target
+        for target in try_route(exchange, keys, letter, vhost.exchanges, sent)
+        if target.name not in besides and not in_cycle(letter, target.name)
+    ]
+    refused = vhost.deposit(targets, sent)
+    return Sent(True, [target for target in targets if target not in refused], refused)
 
 
 def _keep_letter(queue: "Queue", message: Message, reason: Reason, is_held: bool) -> None:
@@ -136,10 +137,8 @@ def _keep_letter(queue: "Queue", message: Message, reason: Reason, is_held: bool
         attempt=Attempt(retries_of(message, reason), message.published_at_ms, now_ms, message.position),
     )
     if not in_cycle(letter, target.name):
-        _enqueue(target, make_address("", target.name), letter, message)
+        queue.vhost.deposit([target], _as_letter(make_address("", target.name), letter, message, now_ms))
 
 
-def _enqueue(target: "Queue", address: bytes, letter: Properties, message: Message) -> bool:
-    return target.enqueue(
-        Message(address, letter.raw, message.body, message.persistent, message.priority, target.turn.now_ms)
-    )
+def _as_letter(address: bytes, properties: Properties, message: Message, now_ms: int) -> Message:
+    return make_message(address, properties.raw, message.body, message.persistent, message.priority, now_ms)

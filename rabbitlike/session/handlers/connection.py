@@ -220,6 +220,9 @@ def update_secret(connection: Connection, method: commands.Connection.UpdateSecr
         raise not_allowed("New secret was refused by one of the backends")
     connection.broker.permissions.check_vhost(name, connection.vhost.name)
     connection.user = user
+    for channel in connection.channels.values():
+        assert isinstance(channel, Channel)
+        channel.origin.user = user
     _cancel_forbidden_consumers(connection)
     connection.send(methods.make(commands.Connection.UpdateSecretOk))
     log.info("connection %s: user '%s' updated secret, reason: %r", connection.name, name, method.reason)
