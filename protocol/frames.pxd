@@ -10,7 +10,7 @@ cdef Py_ssize_t SMALLEST_BUFFER, KEPT_BUFFER, LARGE_BODY
 
 
 @cython.final
-cdef class Likeness:
+cdef class DeliveryTemplate:
     cdef bytes before
     cdef bytes behind
     cdef bytes between
@@ -34,9 +34,9 @@ cdef class OutBuffer:
     cpdef object put_deliver(self, uint32_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered, bytes address,
                              bytes properties, bytes body, Py_ssize_t payload_max)
     @cython.locals(p="unsigned char*", size=Py_ssize_t)
-    cpdef object put_like(self, Likeness like, uint64_t delivery_tag, bytes body)
+    cpdef object put_like(self, DeliveryTemplate like, uint64_t delivery_tag, bytes body)
     @cython.locals(p="unsigned char*", size=Py_ssize_t)
-    cpdef object put_run(self, Likeness like, uint64_t delivery_tag, list bodies, Py_ssize_t body_bytes)
+    cpdef object put_run(self, DeliveryTemplate like, uint64_t delivery_tag, list bodies, Py_ssize_t body_bytes)
     @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t)
     cpdef object put_get_ok(self, uint32_t channel, uint64_t delivery_tag, bint redelivered, bytes address, uint32_t message_count,
                             bytes properties, bytes body, Py_ssize_t payload_max)

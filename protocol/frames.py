@@ -61,7 +61,7 @@ class BodyFrames:
         return b"".join(parts)
 
 
-class Likeness:
+class DeliveryTemplate:
     """What the frames of a delivery are beside its tag, its body and the two sizes of that."""
 
     __slots__ = ("before", "behind", "between", "size")
@@ -163,7 +163,7 @@ class OutBuffer:
         self.size = at + 1
         self._put_content(channel, properties, body, payload_max)
 
-    def put_like(self, like: Likeness, delivery_tag: int, body: bytes) -> None:
+    def put_like(self, like: DeliveryTemplate, delivery_tag: int, body: bytes) -> None:
         """A delivery like an earlier one but for its tag and body, which fits in a frame and is not empty."""
         size = like.size + len(body)
         self.reserve(size)
@@ -171,7 +171,7 @@ class OutBuffer:
         octets.put_like(p, self.size, like.before, delivery_tag, like.behind, like.between, body)
         self.size += size
 
-    def put_run(self, like: Likeness, delivery_tag: int, bodies: list[bytes], body_bytes: int) -> None:
+    def put_run(self, like: DeliveryTemplate, delivery_tag: int, bodies: list[bytes], body_bytes: int) -> None:
         """The same for several in a row, with so many octets in all; the tag is the first one's."""
         size = len(bodies) * like.size + body_bytes
         self.reserve(size)

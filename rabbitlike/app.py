@@ -17,9 +17,9 @@ from rabbitlike import __version__
 from rabbitlike.broker import turn
 from rabbitlike.broker.alarms import DiskWatch, MemoryWatch, memory_limit, total_bytes
 from rabbitlike.broker.broker import Broker
-from rabbitlike.broker.event_columns import SCHEMA, columns
-from rabbitlike.broker.events import Rows
 from rabbitlike.broker.journal import Journal
+from rabbitlike.broker.tracing.event_columns import SCHEMA, columns
+from rabbitlike.broker.tracing.events import Rows
 from rabbitlike.broker.views import node_name
 from rabbitlike.clock import LoopClock
 from rabbitlike.config import ConfigError, Settings
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import ssl
 
     from rabbitlike.management.context import Context
-    from rabbitlike.management.server import ManagementServer
+    from rabbitlike.management.http.server import ManagementServer
     from rabbitlike.server.certificates import Certificates
     from rabbitlike.storage.writer import Writer
 
@@ -150,9 +150,9 @@ class App:
             disk.failing(False)
 
         def committed(number: int) -> None:
-            had_waiters = bool(broker.waiting)
+            had_waiters = bool(broker.commit_waiters)
             broker.committed(number)
-            if had_waiters and not broker.waiting and self._busy_poll is not None:
+            if had_waiters and not broker.commit_waiters and self._busy_poll is not None:
                 self._busy_poll.prolong()  # clients that waited for their confirms publish again
 
         def is_held() -> bool:
@@ -243,10 +243,10 @@ class App:
         if not bound:
             return
         # Importing takes longer than all the rest of the start: clients are served meanwhile.
-        for name in ("rabbitlike.management.server", "rabbitlike.storage.event_search"):
+        for name in ("rabbitlike.management.http.server", "rabbitlike.storage.event_search"):
             await asyncio.to_thread(importlib.import_module, name)
         from rabbitlike.management.context import Context
-        from rabbitlike.management.server import ManagementServer
+        from rabbitlike.management.http.server import ManagementServer
         from rabbitlike.storage.event_search import search
 
         self._context = context = Context(self.broker, self.settings, self.urls, self.broker.clock.now_ms())
@@ -279,7 +279,7 @@ def run(settings: Settings, read: Callable[[], Settings]) -> int:
     """Serve until SIGTERM or Ctrl-C; the exit code. SIGHUP puts in force what `read` says then."""
     configure_log(settings)
     _raise_file_limit()
-    _tame_allocator()
+    _limit_malloc_arenas()
     set_thresholds()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(_run(settings, read))
@@ -381,7 +381,7 @@ def _check_folder(folder: Path) -> None:
 def _load_definitions(broker: Broker, path: Path, *, is_strict: bool) -> None:
     import json
 
-    from rabbitlike.broker.definitions import Import
+    from rabbitlike.broker.definitions.imports import Import
 
     try:
         document = json.loads(path.read_text("utf-8-sig"))
@@ -413,7 +413,7 @@ def _short_waits() -> Iterator[None]:
         sys.setswitchinterval(usual_s)
 
 
-def _tame_allocator() -> None:
+def _limit_malloc_arenas() -> None:
     """Keep freed memory for the next read instead of giving it back and asking for it again.
 
     Reads, answers and bodies come and go by the megabyte; by default the C library maps and unmaps each large one, and

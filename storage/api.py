@@ -67,7 +67,7 @@ class Batch:
         return self.data if self.pack is None else self.pack()
 
 
-class Attempt(NamedTuple):
+class AttemptRecord(NamedTuple):
     """How often a message was delivered and came back, and until when it waits for the next time; or that it died, and
     what is to be known of that."""
 
@@ -116,7 +116,7 @@ class Work:
     #: a crash.
     marks: list[tuple[int, int, int]] = field(default_factory=list)
     #: Of messages that were delivered and came back, and of dead letters that cannot go yet.
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[AttemptRecord] = field(default_factory=list)
     #: Owners whose keys all go, (owner, key) of others that go, and keys that are new or have another number.
     forgotten_owners: list[str] = field(default_factory=list)
     forgotten: list[tuple[str, bytes]] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Recovered:
     records: Sequence[Record] = ()
     batches: Sequence[Batch] = ()
     marks: Sequence[tuple[int, int, int]] = ()
-    attempts: Sequence[Attempt] = ()
+    attempts: Sequence[AttemptRecord] = ()
     #: Oldest first.
     seen: Sequence[SeenKey] = ()
     #: Highest batch id ever given.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey
+from rabbitlike.storage.api import AttemptRecord, Batch, Record, Recovered, SeenKey
 from rabbitlike.storage.transaction import DESCRIBE, text
 
 #: Of every batch. `{source}` is batch_descriptors, or batches: the same, but pages of data are read with it.
@@ -51,7 +51,7 @@ def recover(connection: sqlite3.Connection) -> Recovery:
             ],
             batches=batches,
             marks=connection.execute("SELECT queue_id, next_position, delivered_position FROM marks").fetchall(),
-            attempts=[Attempt(*row) for row in connection.execute(ATTEMPTS)],
+            attempts=[AttemptRecord(*row) for row in connection.execute(ATTEMPTS)],
             seen=[SeenKey(text(owner), *rest) for owner, *rest in connection.execute(SEEN)],
             last_batch_id=max(last_id, _reserved_id(connection)),
             troubles=troubles,

@@ -10,34 +10,34 @@ from collections.abc import Callable, Iterable, Iterator
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Protocol
 
+from rabbitlike.broker.accounts.limits import Usage, VhostLimits
+from rabbitlike.broker.accounts.login_attempts import LoginAttempts
+from rabbitlike.broker.accounts.login_failures import LoginFailures
+from rabbitlike.broker.accounts.permissions import EVERYTHING, Permission, Permissions, TopicPermission
+from rabbitlike.broker.accounts.users import ALGORITHMS, User, Users, checked_limits
 from rabbitlike.broker.alarms import Alarms
-from rabbitlike.broker.attempts import Attempts
-from rabbitlike.broker.commits import Commits
-from rabbitlike.broker.counters import Churn, Counters, Sizes
 from rabbitlike.broker.credit import Credit
-from rabbitlike.broker.duplicates import Duplicates, seen_by
-from rabbitlike.broker.events import Events
-from rabbitlike.broker.failures import Failures
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.limits import Usage, VhostLimits
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.parameters import Parameter, Parameters
-from rabbitlike.broker.permissions import EVERYTHING, Permission, Permissions, TopicPermission
-from rabbitlike.broker.queues.arguments import queue_type_named
-from rabbitlike.broker.queues.dead_letter import Fate, Reason
-from rabbitlike.broker.queues.log import Log
+from rabbitlike.broker.policies.parameters import Parameter, Parameters
+from rabbitlike.broker.publishing.deduplication import Deduplication, seen_by
+from rabbitlike.broker.queue_settings.arguments import queue_type_named
+from rabbitlike.broker.queue_settings.settings import QueueSettings
+from rabbitlike.broker.queues.dead_letters.x_death import DeadLetterOutcome, Reason
 from rabbitlike.broker.queues.queue import Queue
-from rabbitlike.broker.queues.settings import QueueSettings
+from rabbitlike.broker.queues.storage.log import Log
+from rabbitlike.broker.statistics.commits import Commits
+from rabbitlike.broker.statistics.counters import Churn, Counters, Sizes
 from rabbitlike.broker.terms import Json
 from rabbitlike.broker.topology import Topology, delays_of, restore
+from rabbitlike.broker.tracing.events import Events
 from rabbitlike.broker.turn import Turn
-from rabbitlike.broker.users import ALGORITHMS, User, Users, checked_limits
 from rabbitlike.broker.vhost import Vhost
 from rabbitlike.broker.vhost_deletion import CONNECTION_FORCED, VhostDeletion
 from rabbitlike.clock import Clock
 from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.errors import precondition_failed
-from rabbitlike.storage.api import Attempt, Batch, Recovered, SeenKey, Store
+from rabbitlike.storage.api import AttemptRecord, Batch, Recovered, SeenKey, Store
 
 if TYPE_CHECKING:
     from rabbitlike.broker.exchanges import Exchange
@@ -156,16 +156,16 @@ class Broker:
         #: How much publishers may send before it is committed; None when nothing is.
         self.credit = None if journal is None else Credit(journal)
         if self.credit is not None:
-            self.turn.waits = self.credit.is_behind
+            self.turn.is_store_behind = self.credit.is_behind
         self.topology = Topology(None)
         self.commits = Commits()
         self.events = Events(self.turn, EVENTS_AT_ONCE, settings.event_log_interval_ms)
         self._last_queue_id = 0
         #: Clients with answers that wait for a commit; while there are any, the next one has been asked for.
-        self.waiting: dict[Waiter, None] = {}
+        self.commit_waiters: dict[Waiter, None] = {}
         self.users = Users("", algorithm=ALGORITHMS[settings.password_hashing])
-        self.attempts = Attempts(tracks_sources=settings.track_auth_attempt_source)
-        self.failures = Failures(clock)
+        self.login_attempts = LoginAttempts(tracks_sources=settings.track_auth_attempt_source)
+        self.login_failures = LoginFailures(clock)
         self.permissions = Permissions(self.turn.renew)
         self.usage = Usage()
         self.alarms = Alarms()
@@ -175,11 +175,11 @@ class Broker:
         #: Of all messages that were published since the start.
         self.sizes = Sizes()
         #: Messages that queues gave up, by the reason and what became of them then.
-        self.deaths: dict[Reason, list[int]] = {reason: [0 for _ in Fate] for reason in Reason}
-        #: Letters sent at least once that all have taken who were to.
-        self.letters_taken = 0
+        self.deaths: dict[Reason, list[int]] = {reason: [0 for _ in DeadLetterOutcome] for reason in Reason}
+        #: Dead letters that all target queues have, of those sent at least once.
+        self.dead_letters_confirmed = 0
         #: Who hears of every death, at once and within the turn: they must only take note of it.
-        self.mourners: list[Callable[[Queue, Message, Reason], None]] = []
+        self.dead_letter_listeners: list[Callable[[Queue, Message, Reason], None]] = []
         self.vhosts: dict[str, Vhost] = {}
         #: By name, vhosts that are gone and of which something is left.
         self.deletions: dict[str, VhostDeletion] = {}
@@ -216,7 +216,7 @@ class Broker:
         for batch in recovered.batches:
             batches.setdefault(batch.queue_id, []).append(batch)
         marks = {queue_id: (following, delivered) for queue_id, following, delivered in recovered.marks}
-        attempts: dict[int, list[Attempt]] = {}
+        attempts: dict[int, list[AttemptRecord]] = {}
         for attempt in recovered.attempts:
             attempts.setdefault(attempt.queue_id, []).append(attempt)
         for vhost in self.vhosts.values():
@@ -241,14 +241,14 @@ class Broker:
                 self.journal.remove_queue(queue_id)
 
     def _recover_seen(self, seen: Iterable[SeenKey]) -> None:
-        owners: dict[str, Duplicates] = {}
+        owners: dict[str, Deduplication] = {}
         for vhost in self.vhosts.values():
             for exchange in vhost.exchanges.values():
-                if exchange.duplicates is not None:
-                    owners[seen_by(exchange)] = exchange.duplicates
+                if exchange.deduplication is not None:
+                    owners[seen_by(exchange)] = exchange.deduplication
             for queue in vhost.queues.values():
-                if queue.duplicates is not None and queue.log is not None:
-                    owners[f"queue {queue.log.queue_id}"] = queue.duplicates
+                if queue.deduplication is not None and queue.log is not None:
+                    owners[f"queue {queue.log.queue_id}"] = queue.deduplication
         found: dict[str, list[SeenKey]] = {}
         for each in seen:
             found.setdefault(each.owner, []).append(each)
@@ -281,10 +281,10 @@ class Broker:
         if self.credit is not None:
             self.credit.committed()
         self.events.committed(number)
-        for waiter in list(self.waiting):
+        for waiter in list(self.commit_waiters):
             if waiter.committed(number):
-                del self.waiting[waiter]
-        if self.waiting:
+                del self.commit_waiters[waiter]
+        if self.commit_waiters:
             self.journal.ask()  # for the commit that they wait for: nothing may be stored in it
         self.turn.finish()
 
@@ -293,9 +293,9 @@ class Broker:
         self.turn.begin()
         if self.journal is not None:
             self.journal.is_failing = True
-        for waiter in list(self.waiting):
+        for waiter in list(self.commit_waiters):
             if waiter.commit_failed():
-                del self.waiting[waiter]
+                del self.commit_waiters[waiter]
         self.events.commit_failed()
         self.turn.finish()
 

@@ -28,7 +28,7 @@ class Credit:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._waiting: dict[Publishing, None] = {}
+        self._waiters: dict[Publishing, None] = {}
 
     def is_used_up(self, own_bytes: int) -> bool:
         """Must a connection with so many bytes of its own uncommitted stop?"""
@@ -45,19 +45,19 @@ class Credit:
 
     def wait(self, publisher: Publishing) -> None:
         """It is told when it may go on."""
-        self._waiting[publisher] = None
+        self._waiters[publisher] = None
 
     def leave(self, publisher: Publishing) -> None:
         """This publisher is gone."""
-        self._waiting.pop(publisher, None)
+        self._waiters.pop(publisher, None)
 
     def committed(self) -> None:
         """A commit is done: those that waited longest go on, as many as there is room for."""
         room = BROKER_BYTES - self._journal.pending_bytes
-        while self._waiting and room > 0:
-            publisher = next(iter(self._waiting))
-            del self._waiting[publisher]
+        while self._waiters and room > 0:
+            publisher = next(iter(self._waiters))
+            del self._waiters[publisher]
             publisher.resume_publishing()
             room -= READ_BYTES
-        if self._waiting:
+        if self._waiters:
             self._journal.ask()  # those that go on may have nothing to publish, and so bring about no commit

@@ -29,6 +29,6 @@ class Disposal:
         return False
 
 
-def let_go(turn: Turn, lists: list[list[Any]]) -> None:
+def dispose(turn: Turn, lists: list[list[Any]]) -> None:
     """Let go of what these lists hold; the caller must not use them any more."""
     turn.run(Disposal(turn, lists).dispose)

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.queues import browse
-from rabbitlike.broker.queues.burial import leaves_letters
-from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.queues.dead_letters.dead_lettering import is_dead_lettering
+from rabbitlike.broker.queues.dead_letters.x_death import Reason
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import FAILED, RETURNED
 from rabbitlike.broker.views import clients_of
@@ -58,13 +58,13 @@ def decide(queue: Queue, message: Message, delivered_at_ms: int, how: Settle) ->
         reason = queue.requeue(message, RETURNED if how is Settle.RETURN else FAILED)
         if reason is None:
             return Settled(Action.REQUEUED)
-    return Settled(Action.DEAD_LETTERED if leaves_letters(queue) else Action.DROPPED, reason)
+    return Settled(Action.DEAD_LETTERED if is_dead_lettering(queue) else Action.DROPPED, reason)
 
 
 def settle(queue: Queue, position: int, how: Settle) -> Settled:
     """Decide about a message in its client's stead. Raises NotHeldError."""
-    if queue.loans is not None and (lent := queue.loans.settle(position, how)) is not None:
-        return lent
+    if queue.leases is not None and (settled := queue.leases.settle(position, how)) is not None:
+        return settled
     for client in clients_of(queue.vhost):
         for channel in client.open_channels():
             settled = channel.settle_held(queue, position, how)
@@ -77,8 +77,8 @@ def extend(queue: Queue, position: int, more_ms: int) -> int | None:
     """Give whoever holds a message so much time from now; when that ends. None: it has no deadline at all.
 
     Raises NotHeldError."""
-    if queue.loans is not None and (lent_until_ms := queue.loans.extend(position, more_ms)) is not None:
-        return lent_until_ms
+    if queue.leases is not None and (leased_until_ms := queue.leases.extend(position, more_ms)) is not None:
+        return leased_until_ms
     for client in clients_of(queue.vhost):
         for channel in client.open_channels():
             due_at_ms = channel.extend_held(queue, position, more_ms)

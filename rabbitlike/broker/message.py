@@ -12,8 +12,8 @@ from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.delay_log import DelayBatch
-    from rabbitlike.broker.queues.log import StoredBatch
+    from rabbitlike.broker.delays.log import DelayBatch
+    from rabbitlike.broker.queues.storage.log import StoredBatch
 
 DELIVERY_COUNT = "x-delivery-count"
 #: Properties up to this size are worth remembering with their count.

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.statistics.counters cimport Counters
 from rabbitlike.broker.message cimport Message
 
 

@@ -5,8 +5,8 @@ Small base classes, subclassed in the session, so that a call up the house costs
 
 from typing import Protocol
 
-from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message
+from rabbitlike.broker.statistics.counters import Counters
 
 #: Who was given a message, or published it: connection, channel, user.
 ClientName = tuple[str, int, str]

@@ -11,7 +11,7 @@ GONE = 2
 #: On disk only, in a page; another object stands for it when the page is read.
 PAGED = 3
 #: It failed and waits for its next try.
-WAITING = 4
+AWAITING_RETRY = 4
 
 #: Why a message comes back: it was rejected or its client is gone; it was given back; it was only looked at.
 FAILED = 0

@@ -12,25 +12,25 @@ from base64 import b64decode, b64encode
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from rabbitlike.broker.permissions import Permission, TopicPermission
-from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind
-from rabbitlike.broker.queues.settings import DEFAULT_LEVELS
-from rabbitlike.broker.schemas import text_of
+from rabbitlike.broker.accounts.permissions import Permission, TopicPermission
+from rabbitlike.broker.policies.keys import OPERATOR_POLICY, POLICY, PolicyKind
+from rabbitlike.broker.queue_settings.settings import DEFAULT_LEVELS
+from rabbitlike.broker.schemas.schema import text_of
 from rabbitlike.protocol import tables
 from rabbitlike.storage.api import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rabbitlike.broker.accounts.users import User
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.exchanges.exchange import Exchange
     from rabbitlike.broker.journal import Journal
-    from rabbitlike.broker.parameters import Parameter
-    from rabbitlike.broker.policies import Policy
+    from rabbitlike.broker.policies.parameters import Parameter
+    from rabbitlike.broker.policies.policies import Policy
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.terms import Json
-    from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.protocol.tables import Table
 
@@ -274,8 +274,8 @@ def _restore_accounts(broker: Broker, found: dict[str, list[tuple[list[str], dic
 
 
 def _restore_policies(broker: Broker, found: dict[str, list[tuple[list[str], dict[str, Any]]]]) -> None:
-    from rabbitlike.broker.policies import make_policy
-    from rabbitlike.broker.webhook_urls import without_broken
+    from rabbitlike.broker.policies.policies import make_policy
+    from rabbitlike.broker.policies.webhook_urls import without_broken
 
     kinds: tuple[PolicyKind, ...] = (POLICY, OPERATOR_POLICY)
     for kind in kinds:

@@ -14,7 +14,7 @@ cdef class Turn:
     cdef public int64_t now_ms
     cdef public bint alarmed
     cdef public int64_t generation
-    cdef public list crowded
+    cdef public list congested
     cdef list _queues
     cdef list _clients
     cdef list _later
@@ -23,7 +23,7 @@ cdef class Turn:
     cdef object _left_later
     cdef object _works
     cdef object _polls
-    cdef public object waits
+    cdef public object is_store_behind
     cdef list _begun
     cdef int64_t _later_left
     cdef int64_t _later_done
@@ -40,7 +40,7 @@ cdef class Turn:
     cpdef object renew(self)
     cpdef object touch(self, Pumped queue)
     @cython.locals(last=Py_ssize_t)
-    cpdef object crowd(self, Pumped queue)
+    cpdef object note_congestion(self, Pumped queue)
     cpdef object mark(self, object client)
     cpdef object later(self, object work)
     cpdef bint is_spent(self, int steps=*) except -1

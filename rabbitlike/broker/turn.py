@@ -61,14 +61,14 @@ class Turn:
         "_ticks_ns",
         "_works",
         "alarmed",
+        "congested",
         "counts",
-        "crowded",
         "generation",
+        "is_store_behind",
         "longest_ns",
         "now_ms",
         "stride",
         "total_ns",
-        "waits",
     )
 
     def __init__(self, clock: Clock) -> None:
@@ -81,7 +81,7 @@ class Turn:
         #: Grows whenever topology or permissions change: a route found in an earlier generation must be found anew.
         self.generation = 0
         #: Queues that were published to in this turn and have much waiting in memory, some of them more than once.
-        self.crowded: list[Pumped] = []
+        self.congested: list[Pumped] = []
         self._queues: list[Pumped] = []
         self._clients: list[Flushable] = []
         self._later: list[Callable[[], None]] = []
@@ -98,7 +98,7 @@ class Turn:
         self._later_done = 0
         self._is_scheduled = False
         #: Says whether the store is behind. Later calls and works pause then, for dead letters are written, too.
-        self.waits: Callable[[], bool] = _is_never
+        self.is_store_behind: Callable[[], bool] = _is_never
         #: When this turn began, 0 between turns; when its time is over; steps until the clock is read again.
         self._began_ns = 0
         self._deadline_ns = 0
@@ -117,8 +117,8 @@ class Turn:
         self._began_ns = self._ticks_ns()
         self._deadline_ns = self._began_ns + INPUT_NS
         self._steps_left = self.stride
-        if self.crowded:
-            self.crowded = []
+        if self.congested:
+            self.congested = []
 
     def renew(self) -> None:
         """Topology or permissions changed."""
@@ -130,11 +130,11 @@ class Turn:
             queue.touched = True
             self._queues.append(queue)
 
-    def crowd(self, queue: Pumped) -> None:
+    def note_congestion(self, queue: Pumped) -> None:
         """Something was published to this queue, which has much waiting already."""
-        last = len(self.crowded) - 1
-        if last < 0 or self.crowded[last] is not queue:
-            self.crowded.append(queue)
+        last = len(self.congested) - 1
+        if last < 0 or self.congested[last] is not queue:
+            self.congested.append(queue)
 
     def mark(self, client: Flushable) -> None:
         """This client has something in its buffer; it sees to it that it is marked once."""
@@ -348,7 +348,7 @@ class Turn:
         """Some of each kind, so that none waits for the end of another; then whatever that touched."""
         self._is_scheduled = False
         self.begin()
-        is_waiting = self.waits()
+        is_waiting = self.is_store_behind()
         self._allow(WORK_NS)
         while self._left_later and not is_waiting:
             self._later_done += 1

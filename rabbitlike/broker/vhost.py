@@ -11,36 +11,36 @@ from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker import router
+from rabbitlike.broker.accounts.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.bindings import Binding
 from rabbitlike.broker.budget import STEPS_PER_CALL
-from rabbitlike.broker.counters import Counters, Timing
-from rabbitlike.broker.delays import Delays
-from rabbitlike.broker.duplicates import read_rules, remembering, seen_by
+from rabbitlike.broker.delays.delays import Delays
 from rabbitlike.broker.exchanges import KINDS, DefaultExchange, Exchange
 from rabbitlike.broker.exchanges.unknown import unknown_kind
-from rabbitlike.broker.firehose import EXCHANGE as TRACE_EXCHANGE
-from rabbitlike.broker.firehose import Firehose
-from rabbitlike.broker.limits import MAX_QUEUES, NO_LIMITS, Limits, is_reached
 from rabbitlike.broker.message import Message, make_again, routing_key_of
-from rabbitlike.broker.policies import Policies, effective_definition
-from rabbitlike.broker.queue_settings.table import exchange_values
-from rabbitlike.broker.queues.arguments import (
+from rabbitlike.broker.policies.policies import Policies, effective_definition
+from rabbitlike.broker.publishing import router
+from rabbitlike.broker.publishing.deduplication import read_rules, remembering, seen_by
+from rabbitlike.broker.queue_settings.arguments import (
     check_equivalent,
     check_exchange,
     check_server_named,
     parse,
     with_queue_type,
 )
-from rabbitlike.broker.queues.dead_letter import original_keys
-from rabbitlike.broker.queues.dead_letter_queue import keep_queue
+from rabbitlike.broker.queue_settings.numbers import with_numbers
+from rabbitlike.broker.queue_settings.settings import QueueSettings, QueueType, bounded, plain_settings
+from rabbitlike.broker.queue_settings.table import exchange_values
+from rabbitlike.broker.queues.dead_letters.dead_letter_queue import declare_dead_letter_queue
+from rabbitlike.broker.queues.dead_letters.x_death import original_keys
 from rabbitlike.broker.queues.deposit import deposit_copies
-from rabbitlike.broker.queues.log import Log
-from rabbitlike.broker.queues.numbers import with_numbers
 from rabbitlike.broker.queues.queue import Queue
-from rabbitlike.broker.queues.settings import QueueSettings, QueueType, bounded, plain_settings
-from rabbitlike.broker.schemas import read_schema
-from rabbitlike.broker.trail import Trail
+from rabbitlike.broker.queues.storage.log import Log
+from rabbitlike.broker.schemas.schema import read_schema
+from rabbitlike.broker.statistics.counters import Counters, Timing
+from rabbitlike.broker.tracing.firehose import EXCHANGE as TRACE_EXCHANGE
+from rabbitlike.broker.tracing.firehose import Firehose
+from rabbitlike.broker.tracing.tracer import Tracer
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_found, precondition_failed, resource_locked
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
@@ -85,14 +85,14 @@ class Vhost:
         "limits",
         "name",
         "policies",
-        "processing",
+        "processing_time",
         "queues",
         "recv_oct",
         "replies",
         "send_oct",
         "tags",
-        "trail",
-        "waiting",
+        "tracer",
+        "wait_time",
     )
 
     def __init__(self, name: str, broker: Broker) -> None:
@@ -105,8 +105,8 @@ class Vhost:
         self.recv_oct = 0
         self.send_oct = 0
         #: The timings of queues that are gone.
-        self.waiting = Timing()
-        self.processing = Timing()
+        self.wait_time = Timing()
+        self.processing_time = Timing()
         self.description = ""
         self.tags: tuple[str, ...] = ()
         #: The type of queues whose declaration names none; None: classic.
@@ -117,7 +117,7 @@ class Vhost:
         #: There while it is traced.
         self.firehose: Firehose | None = None
         #: For the event log: that of publishes, there while any of them is to be told.
-        self.trail: Trail | None = None
+        self.tracer: Tracer | None = None
         self.limits: Limits = NO_LIMITS
         self.policies = Policies(self)
         self.delays = Delays(self)
@@ -230,8 +230,8 @@ class Vhost:
         """Give an exchange what its arguments and policies ask for beyond routing, or take it away."""
         values = exchange_values(exchange.arguments, effective_definition(exchange), exchange.kind)
         exchange.schema = read_schema(values)
-        exchange.duplicates = remembering(
-            exchange.duplicates,
+        exchange.deduplication = remembering(
+            exchange.deduplication,
             read_rules(values),
             seen_by(exchange),
             self.broker.turn,
@@ -270,7 +270,7 @@ class Vhost:
         name = plain_name(name)
         if passive:
             queue = self.queue(name, owner)
-            queue.lease.renew()
+            queue.queue_ttl.renew()
             return queue
         arguments = Table() if arguments is None else with_numbers(arguments)
         if self.default_queue_type is not None and "x-queue-type" not in arguments:
@@ -289,10 +289,10 @@ class Vhost:
             if known.owner is not holder:
                 raise self._locked(known)
             check_equivalent(known, durable=durable, auto_delete=auto_delete, arguments=arguments)
-            known.lease.renew()
+            known.queue_ttl.renew()
         queue = known or self._create_queue(name, durable, auto_delete, holder, arguments)
         if "x-dead-letter-auto" in arguments and holder is None:
-            keep_queue(queue)
+            declare_dead_letter_queue(queue)
         return queue
 
     def _create_queue(
@@ -396,8 +396,8 @@ class Vhost:
         """Delete a queue; how many messages went with it that nobody held. One that is gone already had none."""
         if self.queues.get(queue.name) is not queue:
             return 0
-        count = queue.message_count + queue.waiting_count
-        if if_empty and (count or queue.letter_count):
+        count = queue.message_count + queue.awaiting_retry_count
+        if if_empty and (count or queue.held_dead_letter_count):
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' not empty")
         if if_unused and queue.consumer_count:
             raise precondition_failed(f"queue '{queue.name}' in vhost '{self.name}' in use")
@@ -411,15 +411,15 @@ class Vhost:
             bindings = list(self._incoming.pop(queue))
             bindings.reverse()
             self.broker.turn.run(partial(self._release_some, bindings))
-        self.waiting.take_over(queue.waiting)
-        self.processing.take_over(queue.processing)
+        self.wait_time.take_over(queue.wait_time)
+        self.processing_time.take_over(queue.processing_time)
         # Last: its consumers are told, and may ask for this very queue again.
         queue.delete()
         return count
 
     def detach(self) -> None:
         """The vhost is deleted: whatever refers to it lets go of it, so that reference counting frees it."""
-        self.firehose = self.trail = None
+        self.firehose = self.tracer = None
         self.policies.forget()
 
     def remove_owner(self, owner: Owner) -> bool:
@@ -538,8 +538,8 @@ class Vhost:
                 self._forget(binding)
             doomed += self._release(exchange)
             del self.exchanges[exchange.name]
-            if exchange.duplicates is not None:
-                exchange.duplicates.forget()
+            if exchange.deduplication is not None:
+                exchange.deduplication.forget()
             self.broker.topology.remove_exchange(exchange)
             self.renew_routes()
 
@@ -555,8 +555,8 @@ class Vhost:
         """The vhost is being deleted, and with it an exchange that has no bindings left. It stays known by its name for
         what is on its way."""
         self._incoming.pop(exchange, None)
-        if exchange.duplicates is not None:
-            exchange.duplicates.forget()
+        if exchange.deduplication is not None:
+            exchange.deduplication.forget()
         self.broker.topology.remove_exchange(exchange)
 
     def _replay(self, destination: Destination, message: Message) -> None:
@@ -573,7 +573,7 @@ class Vhost:
     def retrace(self) -> None:
         """What is to be told of messages has changed: every queue hears of it, and so do publishers."""
         self.firehose = Firehose(self) if self.is_traced else None
-        self.trail = self._make_trail("", True) if self.broker.settings.event_log else None
+        self.tracer = self._make_tracer("", True) if self.broker.settings.event_log else None
         for queue in self.queues.values():
             self.retrace_queue(queue)
         self.renew_routes()
@@ -582,27 +582,27 @@ class Vhost:
         """The same for one queue."""
         trace = queue.settings.trace
         is_logged = self.broker.settings.event_log if trace is None else trace
-        trail = self._make_trail(queue.name, is_logged)
-        if trail is None and queue.trail is None:
+        tracer = self._make_tracer(queue.name, is_logged)
+        if tracer is None and queue.tracer is None:
             return
-        queue.trail = trail
-        if is_logged and self.trail is None:
-            self.trail = self._make_trail("", True)
+        queue.tracer = tracer
+        if is_logged and self.tracer is None:
+            self.tracer = self._make_tracer("", True)
         self.renew_routes()
 
-    def _make_trail(self, queue: str, is_logged: bool) -> Trail | None:
+    def _make_tracer(self, queue: str, is_logged: bool) -> Tracer | None:
         if self.firehose is None and not is_logged:
             return None
         events = self.broker.events if is_logged else None
-        return Trail(self.name, queue, self.broker.turn, events, self.firehose)
+        return Tracer(self.name, queue, self.broker.turn, events, self.firehose)
 
-    def trail_of(self, queues: Sequence[Queue]) -> Trail | None:
+    def tracer_of(self, queues: Sequence[Queue]) -> Tracer | None:
         """Who is told of a publish to these queues. Where only some queues are traced, of those that reach one."""
-        if self.trail is None or self.broker.settings.event_log:
-            return self.trail
+        if self.tracer is None or self.broker.settings.event_log:
+            return self.tracer
         for queue in queues:
             if queue.is_logged:
-                return self.trail
+                return self.tracer
         return None
 
 

@@ -12,20 +12,20 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rabbitlike.broker import queue_metrics
 from rabbitlike.broker.bindings import properties_key_of
-from rabbitlike.broker.policies import effective_definition
-from rabbitlike.broker.webhook_urls import masked_definition
+from rabbitlike.broker.policies.policies import effective_definition
+from rabbitlike.broker.policies.webhook_urls import masked_definition
+from rabbitlike.broker.statistics import queue_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rabbitlike.broker.bindings import Binding
     from rabbitlike.broker.broker import Client
-    from rabbitlike.broker.counters import Counters
-    from rabbitlike.broker.duplicates import Duplicates
     from rabbitlike.broker.exchanges import Exchange
+    from rabbitlike.broker.publishing.deduplication import Deduplication
     from rabbitlike.broker.queues.queue import Queue
+    from rabbitlike.broker.statistics.counters import Counters
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.config import BrokerSettings
     from rabbitlike.protocol.tables import Value
@@ -200,8 +200,8 @@ def exchange(exchange: Exchange) -> View:
         view["policy"] = text(exchange.policy.name)
     if stats := exchange_stats(exchange.counters):
         view["message_stats"] = stats
-    if exchange.duplicates is not None:
-        view["deduplication"] = _deduplication(exchange.duplicates)
+    if exchange.deduplication is not None:
+        view["deduplication"] = _deduplication(exchange.deduplication)
     if exchange.schema is not None:
         view["schema"] = {"action": exchange.schema.action, "violations": exchange.violations}
     return view
@@ -332,15 +332,15 @@ def queue_at_rest(queue: Queue) -> tuple[object, ...] | None:
 def queue_details(queue: Queue) -> View:
     """What one queue's own page shows besides."""
     view: View = {"consumer_details": consumers_of(queue)}
-    if queue.duplicates is not None:
-        view["deduplication"] = _deduplication(queue.duplicates)
+    if queue.deduplication is not None:
+        view["deduplication"] = _deduplication(queue.deduplication)
     if queue.settings.schema is not None:
         view["schema"] = {"action": queue.settings.schema.action, "violations": queue.violations}
     return view
 
 
-def _deduplication(duplicates: Duplicates) -> View:
-    return {"keys": len(duplicates), "dropped": duplicates.dropped}
+def _deduplication(deduplication: Deduplication) -> View:
+    return {"keys": len(deduplication), "dropped": deduplication.dropped}
 
 
 def priorities(queue: Queue) -> list[View]:
@@ -374,12 +374,12 @@ def consumers_of(queue: Queue) -> list[View]:
 
 
 def unacked_of(queue: Queue) -> Iterator[list[View]]:
-    """The messages of a queue that clients hold, channel by channel: take a breath between two of them."""
+    """The messages of a queue that clients hold, channel by channel: pause between two of them."""
     left = queue.unacked_count
-    if queue.loans is not None:
-        lent = queue.loans.view()
-        yield lent
-        left -= len(lent)
+    if queue.leases is not None:
+        leased = queue.leases.view()
+        yield leased
+        left -= len(leased)
     for client in clients_of(queue.vhost):
         for channel in client.open_channels():
             held = channel.held_of(queue)

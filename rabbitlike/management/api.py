@@ -9,11 +9,11 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from rabbitlike import __version__
-from rabbitlike.management import errors
 from rabbitlike.management.auth import login
 from rabbitlike.management.context import Context
-from rabbitlike.management.front import Front, allowed_methods
-from rabbitlike.management.replies import Reply
+from rabbitlike.management.http import errors
+from rabbitlike.management.http.middleware import ApiMiddleware, allowed_methods
+from rabbitlike.management.http.replies import Reply
 from rabbitlike.management.routes import ROUTERS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def create_api(context: Context) -> FastAPI:
         return login(scope, context)
 
     origins = context.settings.management_cors_origins
-    api.add_middleware(Front, routers=ROUTERS, login=check, origins=frozenset(origins))
+    api.add_middleware(ApiMiddleware, routers=ROUTERS, login=check, origins=frozenset(origins))
     if origins:
         api.add_middleware(
             CORSMiddleware,

@@ -19,16 +19,16 @@ from fastapi import Depends, Request
 from fastapi.security.http import HTTPBase
 from starlette.datastructures import Headers, QueryParams
 
-from rabbitlike.broker.attempts import HTTP
+from rabbitlike.broker.accounts.login_attempts import HTTP
 from rabbitlike.management.context import Context, Here
-from rabbitlike.management.errors import ApiError, not_authorised, not_found
-from rabbitlike.management.front import DOCUMENTS
+from rabbitlike.management.http.errors import ApiError, not_authorised, not_found
+from rabbitlike.management.http.middleware import DOCUMENTS
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from rabbitlike.broker.access import Permit, PermitTopic
-    from rabbitlike.broker.users import User
+    from rabbitlike.broker.accounts.access import Permit, PermitTopic
+    from rabbitlike.broker.accounts.users import User
     from rabbitlike.broker.vhost import Vhost
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller
     """The same for a name and password that came in another way."""
     # The address of the socket's other end; headers that claim another are not believed.
     host = scope["client"][0] if scope.get("client") else ""
-    failures = context.broker.failures
+    failures = context.broker.login_failures
     if wait_ms := failures.wait_ms(host, name):
         retry = str(-(-wait_ms // 1000))
         if failures.may_log(host, name, "limited"):
@@ -158,17 +158,17 @@ def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller
     user = context.broker.users.authenticate(name, password)
     if user is None:
         failures.add(host, name)
-        context.broker.attempts.count(HTTP, host, name, succeeded=False)
+        context.broker.login_attempts.count(HTTP, host, name, succeeded=False)
         if failures.may_log(host, name):
             where = host or "an unknown address"
             log.warning("HTTP access denied: user %r from %s: login failed", name[:MAX_SAID], where)
         raise _refused()
     if user.name in context.settings.loopback_users and not is_loopback(host):
         failures.add(host, name)
-        context.broker.attempts.count(HTTP, host, name, succeeded=False)
+        context.broker.login_attempts.count(HTTP, host, name, succeeded=False)
         raise not_authorised("User can only log in via localhost")
     failures.forgive(host, name)
-    context.broker.attempts.count(HTTP, host, name, succeeded=True)
+    context.broker.login_attempts.count(HTTP, host, name, succeeded=True)
     return Caller(user, context)
 
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from rabbitlike.broker.views import node_name
-from rabbitlike.management.lag import LoopLag
-from rabbitlike.management.log_lines import LogLines
-from rabbitlike.management.node import Node
-from rabbitlike.management.rates import Rates
-from rabbitlike.management.webhooks import Webhooks
+from rabbitlike.management.node.log_lines import LogLines
+from rabbitlike.management.node.node import Node
+from rabbitlike.management.statistics.lag import LoopLag
+from rabbitlike.management.statistics.rates import Rates
+from rabbitlike.management.webhooks.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rabbitlike.broker.broker import Broker
-    from rabbitlike.broker.event_search import Question
+    from rabbitlike.broker.tracing.event_search import Question
     from rabbitlike.config import Settings
 
 

@@ -1,7 +1,7 @@
 """The dead letters of a queue, wherever they stand: found, shown, put back and deleted, a slice at a time.
 
-A letter is named by its position and the queue it stands in, `17-orders.dlq`; the position alone will do where there is
-one such queue.
+A dead letter is named by its position and the queue it stands in, `17-orders.dlq`; the position alone will do where
+there is one such queue.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rabbitlike.broker.queues import browse
-from rabbitlike.broker.queues.dead_letter_queue import died_in, last_death, letter_queues, retry
-from rabbitlike.management import lists
-from rabbitlike.management.errors import bad_request, not_found
+from rabbitlike.broker.queues.dead_letters.dead_letter_queue import (
+    dead_letter_queues,
+    last_death,
+    retry,
+    was_dead_lettered_in,
+)
+from rabbitlike.management.http.errors import bad_request, not_found
+from rabbitlike.management.listing import lists
+from rabbitlike.management.listing.scanning import MAX_SCANNED, cursor_of, scan, token_of
 from rabbitlike.management.messages import Filter, View, message_view
-from rabbitlike.management.scanning import MAX_SCANNED, place_of, scan, token_of
 from rabbitlike.management.turns import turn
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Table
@@ -25,26 +30,27 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.management.auth import Caller
 
-#: Letters put back or deleted in one turn.
+#: Dead letters put back or deleted in one turn.
 STRIDE: Final = 50
 
-#: What is done with letters at these positions of a queue; how many there were.
-Deed: TypeAlias = "Callable[[Queue, Sequence[int]], int]"
+#: What is done with dead letters at these positions of a queue; how many there were.
+Operation: TypeAlias = "Callable[[Queue, Sequence[int]], int]"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which letters of a queue are meant. Exchange and key are those by which the message had come to the queue."""
+class DeadLetterFilter:
+    """Which dead letters of a queue are meant. Exchange and key are those by which the message had come to the
+    queue."""
 
     queue: str
     reason: str | None = None
     exchange: str | None = None
     routing_key: str | None = None
-    #: What else is asked of the letter as it stands.
+    #: What else is asked of the dead letter as it stands.
     also: Filter = field(default_factory=Filter)
 
     @classmethod
-    def of(cls, queue: Queue, given: Filter, reason: str | None) -> Wanted:
+    def of(cls, queue: Queue, given: Filter, reason: str | None) -> DeadLetterFilter:
         also = replace(given, exchange=None, routing_key=None)
         return cls(queue.name, reason, given.exchange, given.routing_key, also)
 
@@ -62,7 +68,7 @@ class Wanted:
 
 def sources_of(caller: Caller, queue: Queue) -> list[Queue]:
     """The queues with dead letters of this one, if the caller may read them all."""
-    sources = [source for source in letter_queues(queue) if source.owner is None]
+    sources = [source for source in dead_letter_queues(queue) if source.owner is None]
     permit = caller.permit_in(queue.vhost)
     for source in sources:
         permit("read", "queue", source.name)
@@ -70,7 +76,7 @@ def sources_of(caller: Caller, queue: Queue) -> list[Queue]:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """One of them, and where it stands."""
 
     seen: browse.Seen
@@ -78,16 +84,16 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DeadLetterPage:
     """Some of them, how many were looked at, and what to give as `after` to go on behind."""
 
-    letters: Sequence[Letter]
+    dead_letters: Sequence[DeadLetter]
     scanned: int
     following: str | None
 
 
-def letter_view(letter: Letter, encoding: str, truncate: int | None) -> View:
-    message, source = letter.seen.message, letter.source
+def dead_letter_view(dead_letter: DeadLetter, encoding: str, truncate: int | None) -> View:
+    message, source = dead_letter.seen.message, dead_letter.source
     view = message_view(message, encoding, truncate)
     death = last_death(message)
     assert death is not None
@@ -108,41 +114,41 @@ def letter_view(letter: Letter, encoding: str, truncate: int | None) -> View:
     }
 
 
-async def page(sources: Sequence[Queue], wanted: Wanted, limit: int, after: str | None) -> Page:
-    """Letters of one queue after the other: as many as are asked for, or as one request may look at."""
-    place, first = _begin(sources, after)
-    letters: list[Letter] = []
+async def page(sources: Sequence[Queue], wanted: DeadLetterFilter, limit: int, after: str | None) -> DeadLetterPage:
+    """Dead letters of one queue after the other: as many as are asked for, or as one request may look at."""
+    cursor, first = _begin(sources, after)
+    dead_letters: list[DeadLetter] = []
     scanned = 0
     following: str | None = None
     for source in sources[first:]:
-        walk = browse.Walk(source, after=place)
-        place = None
+        walk = browse.Walk(source, after=cursor)
+        cursor = None
         chosen, looked_at, reached = await scan(
-            walk, source, wanted.matches, limit - len(letters), MAX_SCANNED - scanned
+            walk, source, wanted.matches, limit - len(dead_letters), MAX_SCANNED - scanned
         )
         scanned += looked_at
-        letters += [Letter(seen, source) for seen in chosen]
+        dead_letters += [DeadLetter(seen, source) for seen in chosen]
         token = token_of(walk, reached)
         if token is not None and not source.deleted:
             following = f"{token}-{source.name}"
             break
-    return Page(letters, scanned, following)
+    return DeadLetterPage(dead_letters, scanned, following)
 
 
-def _begin(sources: Sequence[Queue], after: str | None) -> tuple[browse.Place | None, int]:
+def _begin(sources: Sequence[Queue], after: str | None) -> tuple[browse.Cursor | None, int]:
     if after is None:
         return None, 0
     level, _, rest = after.partition("-")
     position, _, name = rest.partition("-")
     for at, source in enumerate(sources):
         if source.name == name:
-            return place_of(f"{level}-{position}"), at
+            return cursor_of(f"{level}-{position}"), at
     raise bad_request("after: give what an earlier answer had as next")
 
 
-def find(sources: Sequence[Queue], letter: str) -> tuple[Queue, int]:
-    """Where a letter stands that is named so."""
-    position, dash, name = letter.partition("-")
+def find(sources: Sequence[Queue], dead_letter: str) -> tuple[Queue, int]:
+    """Where a dead letter stands that is named so."""
+    position, dash, name = dead_letter.partition("-")
     named = [source for source in sources if not dash or source.name == name]
     if not position.isdecimal() or len(position) > len(str(1 << 63)) or not named:
         raise not_found()
@@ -151,38 +157,42 @@ def find(sources: Sequence[Queue], letter: str) -> tuple[Queue, int]:
     return named[0], int(position)
 
 
-def put_back(queue: Queue) -> Deed:
+def put_back(queue: Queue) -> Operation:
     return lambda source, positions: retry(queue, source, positions)
 
 
-def discard(queue: Queue) -> Deed:
+def discard(queue: Queue) -> Operation:
     """Only what is the queue's: positions may have been made up."""
 
-    def deed(source: Queue, positions: Sequence[int]) -> int:
-        found = [seen.position for seen in browse.find(source, positions) if died_in(seen.message, queue.name)]
+    def operation(source: Queue, positions: Sequence[int]) -> int:
+        found = [
+            seen.position for seen in browse.find(source, positions) if was_dead_lettered_in(seen.message, queue.name)
+        ]
         return browse.remove(source, found)
 
-    return deed
+    return operation
 
 
 def is_there(queue: Queue, source: Queue, position: int) -> bool:
-    return any(died_in(seen.message, queue.name) for seen in browse.find(source, [position]))
+    return any(was_dead_lettered_in(seen.message, queue.name) for seen in browse.find(source, [position]))
 
 
-async def for_named(queue: Queue, sources: Sequence[Queue], letters: Sequence[str], deed: Deed) -> tuple[int, int]:
-    """How many letters were meant, and with how many it was done."""
+async def for_named(
+    queue: Queue, sources: Sequence[Queue], dead_letters: Sequence[str], operation: Operation
+) -> tuple[int, int]:
+    """How many dead letters were meant, and with how many it was done."""
     by_source: dict[Queue, dict[int, None]] = {}
-    for letter in letters:
-        source, position = find(sources, letter)
+    for dead_letter in dead_letters:
+        source, position = find(sources, dead_letter)
         by_source.setdefault(source, {})[position] = None
     done = 0
     for source, positions in by_source.items():
-        done += await _do(queue, source, list(positions), deed)
+        done += await _do(queue, source, list(positions), operation)
     return sum(map(len, by_source.values())), done
 
 
 async def for_all(
-    queue: Queue, sources: Sequence[Queue], wanted: Wanted, deed: Deed, count: int | None = None
+    queue: Queue, sources: Sequence[Queue], wanted: DeadLetterFilter, operation: Operation, count: int | None = None
 ) -> tuple[int, int]:
     """The same for those that are wanted and there already, the first `count` of them if that is given."""
     matched = done = 0
@@ -191,13 +201,13 @@ async def for_all(
             if count is not None:
                 positions = positions[: count - matched]
             matched += len(positions)
-            done += await _do(queue, source, positions, deed)
+            done += await _do(queue, source, positions, operation)
             if queue.deleted or matched == count:
                 return matched, done
     return matched, done
 
 
-async def _wanted(source: Queue, wanted: Wanted) -> AsyncIterator[list[int]]:
+async def _wanted(source: Queue, wanted: DeadLetterFilter) -> AsyncIterator[list[int]]:
     walk = browse.Walk(source)
     last = source.last_position  # what is put back may die again at once
     slices = lists.Slices()
@@ -206,19 +216,19 @@ async def _wanted(source: Queue, wanted: Wanted) -> AsyncIterator[list[int]]:
         for seen in walk.step():
             if seen.position <= last and wanted.matches(seen.message):
                 found.append(seen.position)
-            await slices.breathe()
+            await slices.pause()
         if found:
             yield found
-        await slices.breathe()
+        await slices.pause()
 
 
-async def _do(queue: Queue, source: Queue, positions: Sequence[int], deed: Deed) -> int:
+async def _do(queue: Queue, source: Queue, positions: Sequence[int], operation: Operation) -> int:
     done = 0
     slices = lists.Slices()
     for at in range(0, len(positions), STRIDE):
         if source.deleted or queue.deleted:
             break
         with turn(queue.vhost.broker):
-            done += deed(source, positions[at : at + STRIDE])
-        await slices.breathe()
+            done += operation(source, positions[at : at + STRIDE])
+        await slices.pause()
     return done

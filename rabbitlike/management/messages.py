@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rabbitlike.broker import views
 from rabbitlike.broker.message import exchange_of, routing_key_of
-from rabbitlike.management.bodies import to_table
-from rabbitlike.management.errors import bad_request
-from rabbitlike.management.replies import text_or_base64
+from rabbitlike.management.http.bodies import to_table
+from rabbitlike.management.http.errors import bad_request
+from rabbitlike.management.http.replies import text_or_base64
 from rabbitlike.protocol.properties import Properties
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from rabbitlike.broker.webhook_urls import masked
-from rabbitlike.management.bodies import Body
-from rabbitlike.management.errors import bad_request
+from rabbitlike.broker.policies.webhook_urls import masked
+from rabbitlike.management.http.bodies import Body
+from rabbitlike.management.http.errors import bad_request
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike import __version__
-from rabbitlike.management.routing import LateRoute
+from rabbitlike.management.http.routing import LateRoute
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute

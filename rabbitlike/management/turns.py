@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rabbitlike.management.errors import ApiError, bad_request
+from rabbitlike.management.http.errors import ApiError, bad_request
 
 if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
@@ -65,7 +65,7 @@ async def stored(broker: Broker) -> None:
     if broker.journal is None:
         return
     commit = _Commit(broker.journal.number)
-    broker.waiting[commit] = None
+    broker.commit_waiters[commit] = None
     broker.journal.ask()
     try:
         if not await commit.done:
@@ -73,4 +73,4 @@ async def stored(broker: Broker) -> None:
                 503, "not_stored", "the disk refuses writes; the change is made and will be stored when it can"
             )
     finally:
-        broker.waiting.pop(commit, None)
+        broker.commit_waiters.pop(commit, None)

@@ -25,7 +25,7 @@ CLOSED_STATES: Final = (7, 8, 9, 11)
 _INFO: Final = struct.Struct("=BxBB52xI")
 
 
-class Signs(NamedTuple):
+class TcpState(NamedTuple):
     """What the kernel knows of the other end."""
 
     is_closed: bool
@@ -38,7 +38,7 @@ class Signs(NamedTuple):
         return self.is_asked and self.silent_ms >= SILENT_MS
 
 
-UNKNOWN: Final = Signs(False, False, 0)
+UNKNOWN: Final = TcpState(False, False, 0)
 
 
 def keep_asking(sock: socket.socket) -> None:
@@ -52,10 +52,10 @@ def keep_asking(sock: socket.socket) -> None:
         pass
 
 
-def look(sock: socket.socket) -> Signs:
+def look(sock: socket.socket) -> TcpState:
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
         state, retransmits, probes, silent_ms = _INFO.unpack(info)
     except (AttributeError, OSError, struct.error):  # not on Linux, not TCP
         return UNKNOWN
-    return Signs(state in CLOSED_STATES, retransmits > 0 or probes > 0, silent_ms)
+    return TcpState(state in CLOSED_STATES, retransmits > 0 or probes > 0, silent_ms)

@@ -1,6 +1,6 @@
 """One client's socket: octets to `Connection.receive`, answers to the kernel, and the timers around them.
 
-All sockets share one read buffer: the loop fills it and we parse it in the same breath, nothing awaited between. What
+All sockets share one read buffer: the loop fills it and we parse it at once, nothing awaited between. What
 is left of a frame is kept by its connection and put back at the front before that socket's next read. A socket whose
 reads take long waits for the others (`rounds`).
 """
@@ -146,7 +146,7 @@ class Transport(asyncio.BufferedProtocol):
         shared = self._shared
         before_ns = shared.turn.total_ns
         self._connection.receive(shared.data, self._kept + nbytes)
-        if shared.busy_poll is not None and not shared.broker.waiting:
+        if shared.busy_poll is not None and not shared.broker.commit_waiters:
             shared.busy_poll.prolong()
         if not self._is_waiting and shared.rounds.must_wait(self, shared.turn.total_ns - before_ns):
             self._is_waiting = True

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.statistics.counters cimport Counters
 from rabbitlike.broker.message cimport cost_of
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
@@ -20,7 +20,7 @@ cdef class Channel(Publisher):
     cdef readonly object timeout
     cdef readonly object deadlines
     cdef readonly dict deliveries
-    cdef object _lapsed
+    cdef object _revoked_tags
     cdef list _leaving
     cdef public object tx_commit
     cdef readonly str name
@@ -40,7 +40,7 @@ cdef class Channel(Publisher):
     cdef object _settle_up_to(self, uint64_t delivery_tag, object settle)
     @cython.locals(deliveries=list)
     cpdef bint _settle_some(self, uint64_t delivery_tag, object settle) except -1
-    cdef object _check_lapsed(self, uint64_t delivery_tag)
+    cdef object _check_revoked(self, uint64_t delivery_tag)
     @cython.locals(delivery=Delivery)
     cdef object _settle(self, list deliveries, object settle)
     cpdef object settle(self, Delivery delivery, object settle)

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 
 from pamqp import base, commands
 
+from rabbitlike.broker.accounts.permissions import Access, Resource
 from rabbitlike.broker.budget import STRIDE
-from rabbitlike.broker.counters import Counters
-from rabbitlike.broker.disposal import let_go
+from rabbitlike.broker.disposal import dispose
 from rabbitlike.broker.held import Settled, decide
 from rabbitlike.broker.message import Message, cost_of
-from rabbitlike.broker.pairs import make_pair
-from rabbitlike.broker.permissions import Access, Resource
 from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.queues.runs import ack_run
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import RETURNED
+from rabbitlike.broker.statistics.counters import Counters
+from rabbitlike.broker.statistics.pairs import make_pair
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.session import views
 from rabbitlike.session.consumer import Consumer
-from rabbitlike.session.deadlines import Deadlines, Lapsed
+from rabbitlike.session.deadlines import Deadlines, RevokedTags
 from rabbitlike.session.publisher import Publisher
 from rabbitlike.session.timeout import AckTimeout
 from rabbitlike.session.transaction import Transaction
@@ -58,8 +58,8 @@ class Channel(Publisher):
     """One channel of one connection."""
 
     __slots__ = (
-        "_lapsed",
         "_leaving",
+        "_revoked_tags",
         "consumers",
         "deadlines",
         "deliveries",
@@ -89,7 +89,7 @@ class Channel(Publisher):
         #: The tx.commit that is under way.
         self.tx_commit: TxCommit | None = None
         #: Deliveries that were taken from the client; made when the first one is.
-        self._lapsed: Lapsed | None = None
+        self._revoked_tags: RevokedTags | None = None
 
     def pair_with(self, queue: Queue) -> Counters:
         """Where to count what is taken from a queue."""
@@ -111,7 +111,7 @@ class Channel(Publisher):
         if not multiple and self.transaction is None:
             delivery = self.unacked.take(delivery_tag)
             if delivery is None:
-                self._check_lapsed(delivery_tag)
+                self._check_revoked(delivery_tag)
                 return
             self.counters.ack += 1
             self.counters.active_at_ms = self.turn.now_ms
@@ -137,16 +137,16 @@ class Channel(Publisher):
         delivery = self.unacked.take(delivery_tag)
         if delivery is not None:
             return [delivery]
-        self._check_lapsed(delivery_tag)
+        self._check_revoked(delivery_tag)
         return []
 
     def _settle_up_to(self, delivery_tag: int, settle: Settle) -> None:
         """All up to this tag; 0 stands for the last."""
         if delivery_tag != 0:
             if not self.unacked.has(delivery_tag):
-                self._check_lapsed(delivery_tag)
-            if self._lapsed is not None:
-                self._lapsed.forget_up_to(delivery_tag)
+                self._check_revoked(delivery_tag)
+            if self._revoked_tags is not None:
+                self._revoked_tags.forget_up_to(delivery_tag)
         else:
             delivery_tag = self.unacked.last_tag
         if self._settle_some(delivery_tag, settle):
@@ -163,9 +163,9 @@ class Channel(Publisher):
                 return self.unacked.count > 0
         return False
 
-    def _check_lapsed(self, delivery_tag: int) -> None:
+    def _check_revoked(self, delivery_tag: int) -> None:
         """A tag that is not outstanding is an error, unless the delivery was taken from the client."""
-        if self._lapsed is None or not self._lapsed.take(delivery_tag):
+        if self._revoked_tags is None or not self._revoked_tags.take(delivery_tag):
             raise precondition_failed(f"unknown delivery tag {delivery_tag}")
 
     def _settle(self, deliveries: list[Delivery], settle: Settle) -> None:
@@ -224,8 +224,8 @@ class Channel(Publisher):
         pair.ack += count
 
     def _note_nack(self, delivery: Delivery) -> None:
-        if delivery.queue.trail is not None:
-            delivery.queue.trail.nacked(delivery.message, delivery.delivered_at_ms, delivery.consumer)
+        if delivery.queue.tracer is not None:
+            delivery.queue.tracer.nacked(delivery.message, delivery.delivered_at_ms, delivery.consumer)
 
     def _release(self, delivery: Delivery, count: int, memory_bytes: int) -> None:
         """Give the consumer its credit back, for so many, and the connection what they took of its memory."""
@@ -286,7 +286,7 @@ class Channel(Publisher):
         """Nothing of it happens: what it was to settle is unacked again."""
         if transaction.settles:
             self.unacked.put_back([delivery for delivery, _ in transaction.settles])
-        let_go(self.turn, [transaction.publications, transaction.settles])
+        dispose(self.turn, [transaction.publications, transaction.settles])
 
     def recover(self, last_tag: int) -> bool:
         """Everything unacked up to this tag goes back to its queue; True: there is more than the turn has time for.
@@ -321,14 +321,14 @@ class Channel(Publisher):
     def _take_back(self, late: list[Delivery]) -> None:
         """Deliveries whose deadline has passed go back: what the client says of them from now on means nothing."""
         for delivery in late:
-            self._lapse(delivery)
+            self._revoke(delivery)
             delivery.queue.requeue(delivery.message)
 
-    def _lapse(self, delivery: Delivery) -> None:
-        if self._lapsed is None:
-            self._lapsed = Lapsed()
+    def _revoke(self, delivery: Delivery) -> None:
+        if self._revoked_tags is None:
+            self._revoked_tags = RevokedTags()
         self.unacked.take(delivery.tag)
-        self._lapsed.add(delivery.tag)
+        self._revoked_tags.add(delivery.tag)
         self._release(delivery, 1, cost_of(delivery.message))
 
     def settle_held(self, queue: Queue, position: int, how: Settle) -> Settled | None:
@@ -336,7 +336,7 @@ class Channel(Publisher):
         delivery = self._holding(queue, position)
         if delivery is None:
             return None
-        self._lapse(delivery)
+        self._revoke(delivery)
         if how is not Settle.ACK:
             self._note_nack(delivery)
         return decide(queue, delivery.message, delivery.delivered_at_ms, how)

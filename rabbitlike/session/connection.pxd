@@ -25,7 +25,7 @@ cdef class Connection(Flow):
     cdef public object client_properties
     cdef public dict capabilities
     cdef readonly bint is_blocked
-    cdef bint _is_deaf
+    cdef bint _ignores_input
     cdef bint _is_released
     cdef object _close_timer
     cdef set _used_numbers

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pamqp import commands
 
-from rabbitlike.broker.permissions import Access, Resource
+from rabbitlike.broker.accounts.permissions import Access, Resource
 from rabbitlike.clock import Timer
 from rabbitlike.protocol import erlang, methods, octets
 from rabbitlike.protocol.constants import (
@@ -44,8 +44,8 @@ from rabbitlike.session.handlers.channel import check_channel_number
 from rabbitlike.session.wire import Peer, Wire
 
 if TYPE_CHECKING:
+    from rabbitlike.broker.accounts.users import User
     from rabbitlike.broker.broker import Broker
-    from rabbitlike.broker.users import User
     from rabbitlike.broker.vhost import Vhost
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Connection(Flow):
 
     __slots__ = (
         "_close_timer",
-        "_is_deaf",
+        "_ignores_input",
         "_is_released",
         "_used_numbers",
         "capabilities",
@@ -130,7 +130,7 @@ class Connection(Flow):
         #: Channel numbers that were open once and are not now.
         self._used_numbers: set[int] = set()
         #: Whatever still comes is not listened to.
-        self._is_deaf = False
+        self._ignores_input = False
         self._is_released = False
         self._close_timer: Timer | None = None
         broker.connections.add(self)
@@ -162,7 +162,7 @@ class Connection(Flow):
         self.at = 0
         if self.state is AWAIT_HEADER and not self._take_header(data, end):
             return
-        while not self._is_deaf:
+        while not self._ignores_input:
             start = self.at
             try:
                 self.feed(data, end)
@@ -170,16 +170,16 @@ class Connection(Flow):
             except AmqpError as error:
                 if self.at == start:
                     # Not even the frame's borders can be trusted: there is no telling where the next one starts.
-                    self._is_deaf = True
+                    self._ignores_input = True
                 self.fail(error)
             except Exception:
                 log.exception("connection %s: unexpected error", self.name)
-                self._is_deaf = self._is_deaf or self.at == start
+                self._ignores_input = self._ignores_input or self.at == start
                 self.fail(internal_error("an unexpected error, for details see the broker log"))
-        self.leftover = b"" if self._is_deaf or self.at == end else bytes(data[self.at : end])
+        self.leftover = b"" if self._ignores_input or self.at == end else bytes(data[self.at : end])
 
     def handle_leftover(self) -> None:
-        if self.leftover and not self._is_deaf:
+        if self.leftover and not self._ignores_input:
             data = bytearray(self.leftover)
             self._handle(data, len(data))
 
@@ -193,7 +193,7 @@ class Connection(Flow):
         if greet(self, header):
             self.at = len(header)
             return True
-        self._is_deaf = True
+        self._ignores_input = True
         self.state = CLOSED
         self.release()
         return False
@@ -290,7 +290,7 @@ class Connection(Flow):
         self.is_blocked = False
         if self.capabilities.get("connection.blocked") and self.is_open:
             self.send(methods.make(commands.Connection.Unblocked))
-        self.let_go("blocked")
+        self.release_hold("blocked")
 
     # Permissions
 
@@ -376,12 +376,12 @@ class Connection(Flow):
             )
         )
         patience_ms = CLOSE_OK_TIMEOUT_MS
-        if self._is_deaf:
+        if self._ignores_input:
             patience_ms = LINGER_MS
         elif 0 < self.heartbeat * 1000 < patience_ms:
             patience_ms = self.heartbeat * 1000
         self._close_timer = self.turn.at(patience_ms, self._give_up)
-        self.let_all_go()  # it must be able to answer
+        self.release_all_holds()  # it must be able to answer
 
     def shutdown(self, code: int, text: str) -> None:
         """The broker, or an operator, ends this connection."""
@@ -393,7 +393,7 @@ class Connection(Flow):
         """Both sides know: the socket can go, once the last answer is out. spec: who hears close-ok closes it."""
         self.release()
         self.state = CLOSED
-        self._is_deaf = True
+        self._ignores_input = True
         self._is_left_to_client = by_client
         self.turn.later(self.hang_up)
 
@@ -401,7 +401,7 @@ class Connection(Flow):
         self._close_timer = None
         if self.state is not CLOSED:
             self.state = CLOSED
-            self._is_deaf = True
+            self._ignores_input = True
             self.wire.abort()
 
     def lost(self) -> None:
@@ -409,10 +409,10 @@ class Connection(Flow):
         self.turn.begin()
         self.state = CLOSED
         self.is_lost = True
-        self._is_deaf = True
+        self._ignores_input = True
         self.outlet.open = False
         self.release()
-        self.broker.waiting.pop(self, None)
+        self.broker.commit_waiters.pop(self, None)
         self.turn.finish()
         self.detach()
 

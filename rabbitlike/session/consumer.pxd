@@ -1,13 +1,13 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.statistics.counters cimport Counters
 from rabbitlike.broker.message cimport Message, cost_of, with_delivery_count
 from rabbitlike.broker.ports cimport Subscriber
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.queues.runs cimport find_run, take_run
 from rabbitlike.broker.turn cimport Turn
-from rabbitlike.protocol.frames cimport Likeness
+from rabbitlike.protocol.frames cimport DeliveryTemplate
 from rabbitlike.session.outlet cimport Outlet
 from rabbitlike.session.unacked cimport Delivery, Unacked, make_delivery
 
@@ -25,7 +25,7 @@ cdef class Consumer(Subscriber):
     cdef Turn _turn
     cdef Counters _counters
     cdef Counters _totals
-    cdef Likeness _like
+    cdef DeliveryTemplate _template
     cdef bytes _last_address
     cdef bytes _last_properties
     cdef object _timeout
@@ -42,7 +42,7 @@ cdef class Consumer(Subscriber):
     cpdef object deliver_more(self, Message like)
     @cython.locals(outlet=Outlet, left=Py_ssize_t, size=Py_ssize_t, body_bytes=Py_ssize_t, bodies=list,
                    count=Py_ssize_t, unacked=Unacked, tag=int64_t, message=Message, deliveries=list, delivery=Delivery)
-    cdef object _deliver_run(self, list run, Likeness like)
+    cdef object _deliver_run(self, list run, DeliveryTemplate like)
     @cython.locals(outlet=Outlet, start=Py_ssize_t, size=Py_ssize_t)
     cdef object _put(self, Message message, bytes properties, int64_t delivery_tag)
     cdef object _watch(self, Delivery delivery)

@@ -6,13 +6,13 @@ it must ack, it holds fewer than its prefetch and the connection less than its l
 
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message, cost_of, with_delivery_count
 from rabbitlike.broker.ports import ClientName, Subscriber
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.queues.runs import find_run, take_run
+from rabbitlike.broker.statistics.counters import Counters
 from rabbitlike.broker.turn import Turn
-from rabbitlike.protocol.frames import Likeness
+from rabbitlike.protocol.frames import DeliveryTemplate
 from rabbitlike.protocol.tables import Table
 from rabbitlike.session import views
 from rabbitlike.session.outlet import Outlet
@@ -37,10 +37,10 @@ class Consumer(Subscriber):
         "_is_timed",
         "_last_address",
         "_last_properties",
-        "_like",
         "_number",
         "_outlet",
         "_tag_octets",
+        "_template",
         "_timeout",
         "_timeout_ms",
         "_totals",
@@ -84,7 +84,7 @@ class Consumer(Subscriber):
         self.pair = channel.pair_with(queue)
         self._totals: Counters = channel.totals
         #: What the last delivery looked like around its tag and body, and by what the next is known to look the same.
-        self._like: Likeness | None = None
+        self._template: DeliveryTemplate | None = None
         self._last_address = b""
         self._last_properties = b""
         #: Who looks after deliveries that are not settled in time; None where there is no such time.
@@ -114,13 +114,13 @@ class Consumer(Subscriber):
         if message.attempts > 0 or self.queue.counts_deliveries:
             properties = with_delivery_count(message)
         if (
-            self._like is not None
+            self._template is not None
             and message.address is self._last_address
             and properties is self._last_properties
             and 0 < len(message.body) <= self._outlet.payload_max
             and message.attempts == 0
         ):
-            self._outlet.put_like(self._like, unacked.last_tag, message.body)
+            self._outlet.put_like(self._template, unacked.last_tag, message.body)
         else:
             self._put(message, properties, unacked.last_tag)
         self._outlet.mark()
@@ -148,7 +148,7 @@ class Consumer(Subscriber):
         if (
             not self._outlet.open
             or (self._outlet.is_full and not self.no_ack)
-            or self._like is None
+            or self._template is None
             or like.address is not self._last_address
             or like.properties is not self._last_properties
         ):
@@ -161,9 +161,9 @@ class Consumer(Subscriber):
                 credit = min(credit, self._unacked.limit - self._unacked.held)
         run = find_run(self.queue, like, credit) if credit > 0 else None
         if run:
-            self._deliver_run(run, self._like)
+            self._deliver_run(run, self._template)
 
-    def _deliver_run(self, run: list[Message], like: Likeness) -> None:
+    def _deliver_run(self, run: list[Message], like: DeliveryTemplate) -> None:
         """As many as it takes to fill the way out, the last of them reaching beyond."""
         outlet = self._outlet
         left = outlet.limit - outlet.size
@@ -238,9 +238,9 @@ class Consumer(Subscriber):
             if message.address is self._last_address and properties is self._last_properties:
                 # Not the first of its kind: worth remembering.
                 frames = bytes(outlet.data[start : outlet.size])
-                self._like = Likeness(frames, FIRST_OCTETS + len(self._tag_octets), len(properties), size)
+                self._template = DeliveryTemplate(frames, FIRST_OCTETS + len(self._tag_octets), len(properties), size)
             else:
-                self._like = None  # what is remembered is of another kind
+                self._template = None  # what is remembered is of another kind
             self._last_address = message.address
             self._last_properties = properties
 

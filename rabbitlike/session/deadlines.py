@@ -16,7 +16,7 @@ LOOKED_AT_PER_MS: Final = 100
 #: Deliveries that are looked at in one step.
 TOGETHER: Final = 512
 #: Tags that are remembered one by one.
-MOST_LAPSED: Final = 10_000
+MOST_REVOKED: Final = 10_000
 
 
 class Deadlines(FirstDue):
@@ -74,20 +74,20 @@ class Deadlines(FirstDue):
         return False
 
 
-class Lapsed:
+class RevokedTags:
     """Tags of deliveries that were taken from the client: late, or settled by somebody else."""
 
     __slots__ = ("_all_to", "_tags")
 
     def __init__(self) -> None:
         self._tags: set[int] = set()
-        #: When too many were never heard of again, all tags up to here pass for lapsed.
+        #: When too many were never heard of again, all tags up to here pass for revoked.
         self._all_to = 0
 
     def add(self, tag: int) -> None:
         self._tags.add(tag)
-        if len(self._tags) > MOST_LAPSED:
-            oldest = sorted(self._tags)[: MOST_LAPSED // 2]
+        if len(self._tags) > MOST_REVOKED:
+            oldest = sorted(self._tags)[: MOST_REVOKED // 2]
             self._tags.difference_update(oldest)
             self._all_to = oldest[-1]
 
@@ -100,7 +100,7 @@ class Lapsed:
 
     def forget_up_to(self, tag: int) -> None:
         """The client has spoken for all of them."""
-        self._tags = {lapsed for lapsed in self._tags if lapsed > tag}
+        self._tags = {each for each in self._tags if each > tag}
 
 
 def _ignore(late: list[Delivery]) -> None: ...

@@ -206,7 +206,7 @@ class Flow(FrameReader):
 
     def await_commit(self) -> None:
         """Be told of commits, of which the next is asked for: nothing may be stored of what is waited for."""
-        self.broker.waiting[self] = None
+        self.broker.commit_waiters[self] = None
         if self.journal is not None:
             self.journal.ask()
 
@@ -353,7 +353,7 @@ class Flow(FrameReader):
             log.exception("a client's work failed: %r", work)  # but the client must be read again
         self._works -= 1
         if not self._works and not self.is_lost:
-            self.let_go("long")
+            self.release_hold("long")
             if "unread" not in self._holds:
                 fresh_bytes = self.fresh_bytes()
                 self._read_on()
@@ -363,7 +363,7 @@ class Flow(FrameReader):
     def _go_on(self) -> None:
         """Answers have been taken: handle what was left unread, and read on."""
         self._unread = 0
-        self.let_go("unread")
+        self.release_hold("unread")
         self._read_on()
 
     def _read_on(self) -> None:
@@ -388,12 +388,12 @@ class Flow(FrameReader):
         self._published(fresh_bytes)
 
     def _published(self, fresh_bytes: int) -> None:
-        if self.turn.crowded or (self.journal is not None and self.journal.fresh_bytes != fresh_bytes):
+        if self.turn.congested or (self.journal is not None and self.journal.fresh_bytes != fresh_bytes):
             self.throttle.published(self.fresh_bytes() - fresh_bytes)
 
     def resume_publishing(self) -> None:
         self.throttle.resumed()
-        self.let_go(FLOW)
+        self.release_hold(FLOW)
 
     @property
     def has_consumers(self) -> bool:
@@ -412,17 +412,17 @@ class Flow(FrameReader):
             self.wire.pause_reading()
         self._holds.add(reason)
 
-    def let_go(self, reason: str) -> None:
+    def release_hold(self, reason: str) -> None:
         if reason in self._holds:
             self._holds.remove(reason)
             if not self._holds:
                 self.wire.resume_reading()
 
-    def let_all_go(self) -> None:
+    def release_all_holds(self) -> None:
         """Read on, for whatever reason it was held."""
         self.is_stalled = False
         for reason in tuple(self._holds):
-            self.let_go(reason)
+            self.release_hold(reason)
 
 
 def _nothing() -> bool:

@@ -9,7 +9,7 @@ from rabbitlike.broker.turn import Flushable, Turn
 from rabbitlike.protocol.frames import OutBuffer
 
 
-class _Nobody:
+class _NoClient:
     """A client that is gone."""
 
     __slots__ = ()
@@ -17,7 +17,7 @@ class _Nobody:
     def flush(self) -> None: ...
 
 
-_NOBODY = _Nobody()
+_NOBODY = _NoClient()
 
 
 class Outlet(OutBuffer):

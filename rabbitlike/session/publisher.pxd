@@ -1,16 +1,16 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
-from rabbitlike.broker.counters cimport Counters, Sizes
-from rabbitlike.broker.delay_times cimport is_timed, negated, plain_delay
-from rabbitlike.broker.delays cimport Delays
+from rabbitlike.broker.statistics.counters cimport Counters, Sizes
+from rabbitlike.broker.delays.times cimport is_timed, negated, plain_delay
+from rabbitlike.broker.delays.delays cimport Delays
 from rabbitlike.broker.journal cimport Journal
 from rabbitlike.broker.message cimport make_message
-from rabbitlike.broker.publication cimport Origin, Publication, Target, check, find_target
+from rabbitlike.broker.publishing.publication cimport Origin, Publication, Target, check, find_target
 from rabbitlike.broker.queues.deposit cimport deposit
 from rabbitlike.broker.queues.queue cimport Queue
 from rabbitlike.broker.queues.runs cimport admits_run, enqueue_run
-from rabbitlike.broker.trail cimport Trail
+from rabbitlike.broker.tracing.tracer cimport Tracer
 from rabbitlike.broker.turn cimport Turn
 from rabbitlike.protocol.content cimport Content
 from rabbitlike.protocol.properties cimport Properties
@@ -39,7 +39,7 @@ cdef class Publisher(Content):
     cdef Target _target
     cdef dict _targets
     cdef int64_t _targets_generation
-    cdef Trail _trail
+    cdef Tracer _tracer
     cdef Py_ssize_t _traced_size
     cdef bint _is_watched
     cdef int64_t _delay_ms

@@ -2,22 +2,22 @@
 
 The hot call comes straight from the frame reader: `on_publish`. A publish whose address, properties and topology are
 those of the one before takes the short way, where nothing is left to check; anything out of the ordinary goes through
-`check` of `broker/publication.py`. What is delivered and settled is in `channel`.
+`check` of `broker/publishing/publication.py`. What is delivered and settled is in `channel`.
 """
 
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.counters import Counters, Sizes
-from rabbitlike.broker.delay_times import LATEST_MS, is_timed, negated, plain_delay
+from rabbitlike.broker.delays.times import LATEST_MS, is_timed, negated, plain_delay
 from rabbitlike.broker.journal import Journal
 from rabbitlike.broker.message import make_message
 from rabbitlike.broker.ports import ClientName
-from rabbitlike.broker.publication import Origin, Publication, Target, check, find_target
+from rabbitlike.broker.publishing.publication import Origin, Publication, Target, check, find_target
+from rabbitlike.broker.publishing.reply_names import DIRECT_REPLY
 from rabbitlike.broker.queues.deposit import deposit
 from rabbitlike.broker.queues.runs import admits_run, enqueue_run
-from rabbitlike.broker.reply_names import DIRECT_REPLY
 from rabbitlike.broker.states import MESSAGE_COST
-from rabbitlike.broker.trail import Trail
+from rabbitlike.broker.statistics.counters import Counters, Sizes
+from rabbitlike.broker.tracing.tracer import Tracer
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.constants import DISCARD, EXPIRATION, HEADERS, REPLY_TO, USER_ID
 from rabbitlike.protocol.content import Content
@@ -57,7 +57,7 @@ class Publisher(Content):
         "_targets",
         "_targets_generation",
         "_traced_size",
-        "_trail",
+        "_tracer",
         "confirms",
         "connection",
         "counters",
@@ -96,7 +96,7 @@ class Publisher(Content):
         self._targets: dict[bytes, Target] = {}
         self._targets_generation = 0
         #: Who is told of the publish at hand, and how large that is.
-        self._trail: Trail | None = None
+        self._tracer: Tracer | None = None
         self._traced_size = 0
         #: How long the publish at hand is to wait, if nothing else is special about it.
         self._delay_ms = 0
@@ -139,10 +139,10 @@ class Publisher(Content):
         number = 0
         if properties.persistent and target.is_stored and self.journal is not None:
             number = self.journal.number
-        if target.trail is not None:
-            self._trail = target.trail if self.confirms is not None else None
+        if target.tracer is not None:
+            self._tracer = target.tracer if self.confirms is not None else None
             self._traced_size = len(body)
-            target.trail.published(
+            target.tracer.published(
                 self.address, properties.raw, properties.priority, len(body), len(target.queues), False
             )
         accepted = deposit(
@@ -193,10 +193,10 @@ class Publisher(Content):
                 for body in bodies
             ]
             enqueue_run(queue, messages, body_bytes)
-            if target.trail is not None:
-                target.trail.published_run(messages, queue.trail)
+            if target.tracer is not None:
+                target.tracer.published_run(messages, queue.tracer)
                 if self.confirms is not None:
-                    target.trail.confirmed_run(messages, number)
+                    target.tracer.confirmed_run(messages, number)
         count = len(bodies)
         self._sizes.add_run(bodies)
         self.origin.count(target, count, len(target.queues), count if self.confirms is not None else 0)
@@ -213,7 +213,7 @@ class Publisher(Content):
             or target.generation != self.turn.generation
             or self.transaction is not None
             or not target.queues
-            or (target.trail is not None and len(target.queues) > 1)  # which tells of all copies of one, then the next
+            or (target.tracer is not None and len(target.queues) > 1)  # which tells of all copies of one, then the next
         ):
             return False
         memory_bytes = count * (MESSAGE_COST + len(self.properties.raw)) + body_bytes
@@ -246,8 +246,8 @@ class Publisher(Content):
             target.is_plain
             and self.transaction is None
             and self.bits & MANDATORY == 0
-            and self.vhost.trail is None
-            and target.exchange.duplicates is None
+            and self.vhost.tracer is None
+            and target.exchange.deduplication is None
             and target.exchange.schema is None
             and self.turn.now_ms + self._delay_ms <= LATEST_MS
         )
@@ -303,7 +303,7 @@ class Publisher(Content):
         """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
         accepted = publication.deposit(self.origin, self.confirms is not None)
         if self.confirms is not None:
-            self._trail = publication.trail
+            self._tracer = publication.tracer
             self._traced_size = len(publication.body)
         if publication.mandatory and publication.is_unroutable():
             self._return(publication.address, publication.properties, publication.body)
@@ -319,7 +319,7 @@ class Publisher(Content):
         """So many publishes are through. ``number`` is the commit that they are safe with; 0: they need not wait."""
         if self.confirms is not None:
             is_due = self.confirms.accept(number, count) if accepted else self.confirms.refuse()
-            if self._trail is not None:
+            if self._tracer is not None:
                 self._note_confirm(accepted, number)
             if not is_due:
                 if not self._is_awaiting and self.confirms.is_waiting:
@@ -332,10 +332,10 @@ class Publisher(Content):
             self.connection.block()
 
     def _note_confirm(self, accepted: bool, number: int) -> None:
-        if self._trail is not None:
+        if self._tracer is not None:
             raw, priority = self.properties.raw, self.properties.priority
-            self._trail.confirmed(self.address, raw, priority, self._traced_size, number, accepted)
-            self._trail = None
+            self._tracer.confirmed(self.address, raw, priority, self._traced_size, number, accepted)
+            self._tracer = None
 
     def committed(self, number: int) -> bool:
         """Commit ``number`` is done. Is there no confirm left that waits for one?"""

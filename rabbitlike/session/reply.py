@@ -7,7 +7,7 @@ a requester that is gone gets nothing, and one that does not read no more than i
 
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.reply_names import make_reply_name
+from rabbitlike.broker.publishing.reply_names import make_reply_name
 from rabbitlike.session.outlet import Outlet
 from rabbitlike.session.unacked import Unacked
 

@@ -13,7 +13,7 @@ cdef class Throttle:
     cdef Turn _turn
     cdef Journal _journal
     cdef object _credit
-    cdef object _inflow
+    cdef object _admission
     cdef int64_t _fresh_bytes
     cdef int64_t _older_bytes
     cdef int64_t _number

@@ -1,15 +1,15 @@
 """When a connection that publishes must wait: for commits of what it sent, or for the consumers of a queue.
 
-Asked after each turn in which the connection published something that is to be written, or to a queue that is crowded.
-Whoever publishes little is never stopped. A connection that also consumes does not wait for consumers: its acks come by
-the same socket, so it might wait for itself.
+Asked after each turn in which the connection published something that is to be written, or to a queue that is
+congested. Whoever publishes little is never stopped. A connection that also consumes does not wait for consumers: its
+acks come by the same socket, so it might wait for itself.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from rabbitlike.broker.credit import LITTLE_BYTES, Credit
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.queues.inflow import Inflow
+from rabbitlike.broker.queues.admission import AdmissionControl
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.turn import Turn
 
@@ -26,12 +26,12 @@ class Throttle:
     """One per connection."""
 
     __slots__ = (
+        "_admission",
         "_burst_at_ms",
         "_burst_bytes",
         "_client",
         "_credit",
         "_fresh_bytes",
-        "_inflow",
         "_journal",
         "_number",
         "_older_bytes",
@@ -44,7 +44,7 @@ class Throttle:
         self._journal = journal
         self._credit = credit
         #: What it waits for, if that is the consumers of a queue.
-        self._inflow: Inflow | None = None
+        self._admission: AdmissionControl | None = None
         #: Bytes of it in the commit that gathers now, whose number this is, and in the one before that.
         self._fresh_bytes = 0
         self._older_bytes = 0
@@ -60,25 +60,25 @@ class Throttle:
         if own_bytes > LITTLE_BYTES and self._credit is not None and self._credit.is_used_up(own_bytes):
             self._credit.wait(self._client)
             self._client.hold(FLOW)
-        elif self._turn.crowded and self._is_burst() and not self._client.has_consumers:
-            for queue in self._turn.crowded:
+        elif self._turn.congested and self._is_burst() and not self._client.has_consumers:
+            for queue in self._turn.congested:
                 assert isinstance(queue, Queue)
                 if queue.make_wait(self._client):
-                    self._inflow = queue.inflow
+                    self._admission = queue.admission
                     self._client.hold(FLOW)
                     return
 
     def resumed(self) -> None:
         """It may publish again."""
-        self._inflow = None
+        self._admission = None
 
     def stop(self) -> None:
         """The connection is gone."""
         if self._credit is not None:
             self._credit.leave(self._client)
-        if self._inflow is not None:
-            self._inflow.leave(self._client)
-            self._inflow = None
+        if self._admission is not None:
+            self._admission.leave(self._client)
+            self._admission = None
 
     def detach(self) -> None:
         """The socket is gone: refer to the connection no longer, so that reference counting frees both."""

@@ -7,7 +7,7 @@ publishes and gives the settled deliveries back to the channel as unacked; nothi
 
 from dataclasses import dataclass, field
 
-from rabbitlike.broker.publication import Publication
+from rabbitlike.broker.publishing.publication import Publication
 from rabbitlike.broker.settle import Settle
 from rabbitlike.broker.states import MESSAGE_COST
 from rabbitlike.protocol.errors import precondition_failed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pamqp import commands
 
 from rabbitlike.broker.message import exchange_of, routing_key_of
-from rabbitlike.broker.publication import Publication
+from rabbitlike.broker.publishing.publication import Publication
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.constants import TX_REFUSE_UNROUTABLE
 from rabbitlike.protocol.errors import AmqpError, precondition_failed

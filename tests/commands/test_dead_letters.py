@@ -9,7 +9,7 @@ from tests.commands.conftest import Run
 
 @pytest.fixture
 def dead(run: Run) -> Iterator[Run]:
-    """Three letters of the queue `dead`."""
+    """Three dead letters of the queue `dead`."""
     run("declare", "queue", "dead", "-a", "x-dead-letter-auto=true").assert_done()
     run("publish", "-q", "dead", "--lines", stdin=b"one\ntwo\nthree\n").assert_done()
     run("get", "dead", "-n", "3", "--ack-mode", "reject_requeue_false").assert_done()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey, StorageError, Store, Work
+from rabbitlike.storage.api import AttemptRecord, Batch, Record, Recovered, SeenKey, StorageError, Store, Work
 from rabbitlike.storage.memory import MemoryStore
 from rabbitlike.storage.store import SqliteStore
 
@@ -98,14 +98,16 @@ async def test_takes_any_work(store: Store) -> None:
             removed_batches=[1, 77],
             settled=[(2, b"\1")],
             marks=[(1, 300, 0)],
-            attempts=[Attempt(1, 200, 1), Attempt(1, 201, 0)],
+            attempts=[AttemptRecord(1, 200, 1), AttemptRecord(1, 201, 0)],
         )
     )
 
 
 async def test_does_not_change_the_work(store: Store) -> None:
     work = Work(
-        records=[Record("queue", "q", "{}")], batches=[batch(1)], attempts=[Attempt(1, 100, 1), Attempt(1, 100, 0)]
+        records=[Record("queue", "q", "{}")],
+        batches=[batch(1)],
+        attempts=[AttemptRecord(1, 100, 1), AttemptRecord(1, 100, 0)],
     )
     before = copy.deepcopy(work)
     await store.commit(work)
@@ -123,7 +125,7 @@ async def test_takes_much_work_at_once(store: Store) -> None:
         Work(
             settled=[(number, b"\1") for number in range(1, 1000)],
             marks=[(number, 1, 1) for number in range(1000)],
-            attempts=[Attempt(1, number, 1) for number in range(1000)],
+            attempts=[AttemptRecord(1, number, 1) for number in range(1000)],
         )
     )
     await store.commit(Work(removed_batches=[*range(1, 1000)]))
@@ -141,7 +143,7 @@ async def test_everything_comes_back(bench: Bench) -> None:
             batches=[batch(1), batch(2)],
             settled=[(2, b"\5")],
             marks=[(1, 203, 150)],
-            attempts=[Attempt(1, 201, 2)],
+            attempts=[AttemptRecord(1, 201, 2)],
             seen=[SeenKey("queue 1", b"k", 7, 5)],
         )
     )
@@ -149,7 +151,7 @@ async def test_everything_comes_back(bench: Bench) -> None:
         records=[record],
         batches=[*described(batch(1)), replace(batch(2), data=b"", settled=b"\5")],
         marks=[(1, 203, 150)],
-        attempts=[Attempt(1, 201, 2)],
+        attempts=[AttemptRecord(1, 201, 2)],
         seen=[SeenKey("queue 1", b"k", 7, 5)],
         last_batch_id=2,
         troubles=[],
@@ -225,14 +227,14 @@ async def test_a_removed_queue_takes_everything_along(bench: Bench) -> None:
             batches=[batch(1, queue_id=1), batch(2, queue_id=2)],
             settled=[(1, b"\1"), (2, b"\2")],
             marks=[(1, 103, 0), (2, 203, 0)],
-            attempts=[Attempt(1, 100, 1), Attempt(2, 200, 1)],
+            attempts=[AttemptRecord(1, 100, 1), AttemptRecord(2, 200, 1)],
         )
     )
     await bench.store.commit(Work(removed_queues=[1]))
     recovered = await bench.reopen()
     assert recovered.batches == [replace(batch(2, queue_id=2), data=b"", settled=b"\2")]
     assert recovered.marks == [(2, 203, 0)]
-    assert recovered.attempts == [Attempt(2, 200, 1)]
+    assert recovered.attempts == [AttemptRecord(2, 200, 1)]
 
 
 async def test_removing_a_queue_spares_what_comes_after_it_in_the_same_work(bench: Bench) -> None:
@@ -274,28 +276,42 @@ async def test_a_later_bitmap_replaces_the_earlier(bench: Bench) -> None:
 
 async def test_attempts_are_replaced_and_removed_in_order(bench: Bench) -> None:
     await bench.store.commit(
-        Work(batches=[batch(1)], attempts=[Attempt(1, 100, 1), Attempt(1, 101, 1), Attempt(1, 102, 4)])
+        Work(
+            batches=[batch(1)], attempts=[AttemptRecord(1, 100, 1), AttemptRecord(1, 101, 1), AttemptRecord(1, 102, 4)]
+        )
     )
     await bench.store.commit(
-        Work(attempts=[Attempt(1, 100, 2), Attempt(1, 100, 0), Attempt(1, 101, 0), Attempt(1, 101, 2)])
+        Work(
+            attempts=[
+                AttemptRecord(1, 100, 2),
+                AttemptRecord(1, 100, 0),
+                AttemptRecord(1, 101, 0),
+                AttemptRecord(1, 101, 2),
+            ]
+        )
     )
-    assert (await bench.reopen()).attempts == [Attempt(1, 101, 2), Attempt(1, 102, 4)]
+    assert (await bench.reopen()).attempts == [AttemptRecord(1, 101, 2), AttemptRecord(1, 102, 4)]
 
 
 async def test_what_is_known_of_a_death_is_kept(bench: Bench) -> None:
-    dead = Attempt(1, 101, 0, 1_700_000_000_000, 1, 1, b"\0any \xff octets")
-    await bench.store.commit(Work(batches=[batch(1)], attempts=[Attempt(1, 100, 1), Attempt(1, 101, 2), dead]))
-    assert (await bench.reopen()).attempts == [Attempt(1, 100, 1), dead]
-    await bench.store.commit(Work(attempts=[Attempt(1, 101, 0)]))
-    assert (await bench.reopen()).attempts == [Attempt(1, 100, 1)]
+    dead = AttemptRecord(1, 101, 0, 1_700_000_000_000, 1, 1, b"\0any \xff octets")
+    await bench.store.commit(
+        Work(batches=[batch(1)], attempts=[AttemptRecord(1, 100, 1), AttemptRecord(1, 101, 2), dead])
+    )
+    assert (await bench.reopen()).attempts == [AttemptRecord(1, 100, 1), dead]
+    await bench.store.commit(Work(attempts=[AttemptRecord(1, 101, 0)]))
+    assert (await bench.reopen()).attempts == [AttemptRecord(1, 100, 1)]
 
 
 async def test_attempts_at_messages_that_are_gone_are_forgotten(bench: Bench) -> None:
     await bench.store.commit(
-        Work(batches=[batch(1), batch(2)], attempts=[Attempt(1, 100, 1), Attempt(1, 200, 1), Attempt(7, 1, 1)])
+        Work(
+            batches=[batch(1), batch(2)],
+            attempts=[AttemptRecord(1, 100, 1), AttemptRecord(1, 200, 1), AttemptRecord(7, 1, 1)],
+        )
     )
     await bench.store.commit(Work(removed_batches=[1]))
-    assert (await bench.reopen()).attempts == [Attempt(1, 200, 1)]
+    assert (await bench.reopen()).attempts == [AttemptRecord(1, 200, 1)]
 
 
 async def test_records_are_replaced_and_removed_by_kind_and_key(bench: Bench) -> None:

@@ -196,7 +196,7 @@ async def test_a_full_queue_keeps_letters_where_they_are(api: Api, ch: Channel) 
 
 
 async def test_delete(api: Api, ch: Channel) -> None:
-    """S7 one, those that match, or all; what is no letter of the queue stays."""
+    """S7 one, those that match, or all; what is no dead letter of the queue stays."""
     kill(ch, b"0", b"1")
     kill(ch, b"2", headers={"tenant": "a"})
     ch.publish(b"stray", key="orders.dlq")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY
+from rabbitlike.broker.policies.keys import OPERATOR_POLICY, POLICY
 from rabbitlike.broker.terms import Json
 from tests.support.api import Api, make_api
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rabbitlike.management.routes.delayed import _earliest
+from rabbitlike.management.routes.messaging.delayed import _earliest
 from tests.support.api import Api
 from tests.support.crash_pair import SimulatedDisk
 from tests.support.pair import Channel, Typed
@@ -177,7 +177,7 @@ def test_what_is_on_disk_is_listed_too() -> None:
     pair.end_commit()
     assert delays.pending == 3000
     place, seen = (0, 0), 0
-    while rows := disk.run(_earliest(delays, place, 251, delays.ways.names)):
+    while rows := disk.run(_earliest(delays, place, 251, delays.routes.names)):
         assert rows == sorted(rows, key=lambda row: row[:2])
         assert rows[0][:2] > place
         seen += len(rows)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rabbitlike.management import documents
+from rabbitlike.management.http import documents
 from tests.support.api import Api
 from tests.support.bystander import bounded_time
 

@@ -22,7 +22,7 @@ async def held(api: Api, **arguments: object) -> Channel:
 
 def counts(api: Api) -> tuple[int, int, int]:
     queue = api.pair.broker.vhosts["/"].queues["q"]
-    return queue.ready.count, queue.unacked_count, queue.waiting_count
+    return queue.ready.count, queue.unacked_count, queue.awaiting_retry_count
 
 
 async def test_extending(api: Api) -> None:

@@ -7,7 +7,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rabbitlike.management.history import DETAIL_ROWS, History, LongHistory, Shape
+from rabbitlike.management.statistics.history import DETAIL_ROWS, History, LongHistory, Shape
 
 SHAPE = Shape(("ready",), ("publish", "ack"))
 WIDE = Shape(("ready",), ("publish", "ack"), "Q")

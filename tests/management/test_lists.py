@@ -8,7 +8,8 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from rabbitlike.management import errors, lists
+from rabbitlike.management.http import errors
+from rabbitlike.management.listing import lists
 from tests.support.api import Api
 from tests.support.pair import Pair
 

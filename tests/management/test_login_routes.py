@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 
-from rabbitlike.broker.users import Users
+from rabbitlike.broker.accounts.users import Users
 from rabbitlike.broker.views import node_name
 from tests.support.api import Api, make_api
 from tests.support.pair import Pair

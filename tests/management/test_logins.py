@@ -5,15 +5,15 @@ import logging
 
 import pytest
 
-from rabbitlike.broker import failures as logins
-from rabbitlike.broker.failures import (
+from rabbitlike.broker.accounts import login_failures as logins
+from rabbitlike.broker.accounts.login_failures import (
     KEPT,
     LINE_REFILL_MS,
     LINES_PER_ADDRESS,
     TRIES_PER_ADDRESS,
     TRIES_PER_USER,
     USER_REFILL_MS,
-    Failures,
+    LoginFailures,
     source,
 )
 from rabbitlike.testing import FakeClock
@@ -142,7 +142,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logins, "KEPT", 100)
     assert KEPT > 100
     clock = FakeClock()
-    failures = Failures(clock)
+    failures = LoginFailures(clock)
     for at in range(1000):
         failures.add(f"10.0.{at // 250}.{at % 250}", "guest")
         failures.forgive(f"10.1.{at // 250}.{at % 250}", "guest")

@@ -8,9 +8,9 @@ from threading import Thread
 
 import pytest
 
-from rabbitlike.management import log_lines
-from rabbitlike.management.log_lines import LogLines
-from rabbitlike.management.routes import logs as routes
+from rabbitlike.management.node import log_lines
+from rabbitlike.management.node.log_lines import LogLines
+from rabbitlike.management.routes.node import logs as routes
 from tests.support.api import Api
 
 log = logging.getLogger("rabbitlike.test")

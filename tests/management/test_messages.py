@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from rabbitlike.broker.permissions import Permission
-from rabbitlike.management import scanning
-from rabbitlike.management.routes import messages
+from rabbitlike.broker.accounts.permissions import Permission
+from rabbitlike.management.listing import scanning
+from rabbitlike.management.routes.messaging import messages
 from tests.support.api import Api
 from tests.support.pair import Channel
 

@@ -11,7 +11,7 @@ from pamqp import commands
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from rabbitlike.management.lists import Slices
+from rabbitlike.management.listing.lists import Slices
 from rabbitlike.management.prometheus import groups, text
 from tests.support import frames
 from tests.support.api import Api
@@ -308,7 +308,7 @@ async def test_the_text_is_made_in_small_steps(
 
         is_over = True
 
-        async def breathe(self) -> None:
+        async def pause(self) -> None:
             nonlocal looks
             looks = 0
 
@@ -323,7 +323,9 @@ async def test_the_text_is_made_in_small_steps(
     monkeypatch.setattr(text, "Slices", AlwaysOver)
     monkeypatch.setattr(text, "GROUPS", (watched,))
     monkeypatch.setattr(text, "BY_NAME", {watched.name: watched})
-    asked = text.Asked(endpoint, frozenset(("queue_metrics", "exchange_names", "exchange_bindings", "vhost_status")))
+    asked = text.Selection(
+        endpoint, frozenset(("queue_metrics", "exchange_names", "exchange_bindings", "vhost_status"))
+    )
     pieces = [piece async for piece in text.exposition(api.context, asked)]
     assert max(piece.count(b"\n") for piece in pieces) <= text.STRIDE * text.BLOCK
     assert 0 < most <= text.STRIDE

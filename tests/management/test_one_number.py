@@ -16,7 +16,7 @@ import pytest
 from pamqp import base, commands
 from prometheus_client.parser import text_string_to_metric_families
 
-from rabbitlike.broker.permissions import EVERYTHING
+from rabbitlike.broker.accounts.permissions import EVERYTHING
 from rabbitlike.commands.listing import RESOURCES
 from rabbitlike.commands.output import value_at
 from rabbitlike.commands.top import QUEUES

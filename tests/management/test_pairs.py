@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pamqp import commands
 
-from rabbitlike.management.kinds import PAIR_ROWS
+from rabbitlike.management.statistics.kinds import PAIR_ROWS
 from tests.support.api import Api
 from tests.support.pair import Channel
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from rabbitlike.management.routing import LateRoute, Router, make_all
+from rabbitlike.management.http.routing import LateRoute, Router, make_all
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ def server(api: Api) -> Channel:
 
 async def asked(api: Api, path: str = RPC, **body: object) -> "asyncio.Task[httpx.Response]":
     """A request that waits for its reply."""
-    waiting = len(api.pair.broker.vhosts["/"].replies)
+    pending = len(api.pair.broker.vhosts["/"].replies)
     task = asyncio.create_task(api.post(path, json=body))
     for _ in range(10_000):
-        if len(api.pair.broker.vhosts["/"].replies) > waiting or task.done():
+        if len(api.pair.broker.vhosts["/"].replies) > pending or task.done():
             break
         await asyncio.sleep(0.001)  # the first one waits for a thread that makes the route
     return task

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.broker.event_columns import SCHEMA, columns
-from rabbitlike.broker.event_search import Question, search
+from rabbitlike.broker.tracing.event_columns import SCHEMA, columns
+from rabbitlike.broker.tracing.event_search import Question, search
 from rabbitlike.storage import event_files
 from rabbitlike.storage.event_files import EventFiles, Lot
 from rabbitlike.storage.event_search import search as search_files

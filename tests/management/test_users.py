@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from rabbitlike.broker.permissions import EVERYTHING
-from rabbitlike.broker.users import MD5, SHA256, hash_password
+from rabbitlike.broker.accounts.permissions import EVERYTHING
+from rabbitlike.broker.accounts.users import MD5, SHA256, hash_password
 from tests.support.api import Api
 
 ADMINISTRATORS_ALONE = [

@@ -8,11 +8,11 @@ import httpcore
 import pytest
 import trustme
 
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.webhook_urls import masked
 from rabbitlike.broker.topology import restore
-from rabbitlike.broker.webhook_urls import masked
-from rabbitlike.management.outbound import CheckedNetwork, look_up, make_client
-from rabbitlike.management.webhook_targets import AllowedTargets, RefusedTargetError
+from rabbitlike.management.webhooks.outbound import CheckedNetwork, look_up, make_client
+from rabbitlike.management.webhooks.targets import AllowedTargets, RefusedTargetError
 from rabbitlike.storage.api import Record
 from tests.management.test_webhooks import Receiver, kill, until
 from tests.support.api import Api, make_api

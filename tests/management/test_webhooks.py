@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from rabbitlike.management import webhooks
+from rabbitlike.management.webhooks import webhooks
 from tests.support.api import Api, make_api
 from tests.support.pair import Channel
 

@@ -7,8 +7,8 @@ once, in order, when it is due, and not before.
 from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rabbitlike.broker import delay_views
-from rabbitlike.broker.delays import Delays
+from rabbitlike.broker.delays import views as delay_views
+from rabbitlike.broker.delays.delays import Delays
 from rabbitlike.protocol.tables import Table
 from tests.support.crash_pair import START_MS, DurablePair, SimulatedDisk
 

@@ -558,7 +558,7 @@ class QueueMachine(RuleBasedStateMachine):
     def check_counts(self) -> None:
         ok = self.control.call(loose(commands.Queue.Declare, queue="q", passive=True), commands.Queue.DeclareOk)
         assert (ok.message_count, ok.consumer_count) == (len(self.ready), len(self.consumers))
-        assert self.pair.broker.vhosts["/"].queues["q"].waiting_count == len(self.waiting)
+        assert self.pair.broker.vhosts["/"].queues["q"].awaiting_retry_count == len(self.waiting)
 
     def check_dead_letters(self) -> None:
         found = []

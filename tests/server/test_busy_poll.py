@@ -61,14 +61,14 @@ async def test_reads_keep_the_broker_awake(tmp_path: Path) -> None:
     assert not busy_poll.is_awake
 
     (connection,) = app.broker.connections
-    app.broker.waiting[connection] = None
+    app.broker.commit_waiters[connection] = None
     before = connection.recv_oct  # type: ignore[attr-defined]
     writer.write(b"\x01")
     async with asyncio.timeout(10):
         while connection.recv_oct == before:  # type: ignore[attr-defined]  # noqa: ASYNC110
             await asyncio.sleep(0)
     assert not busy_poll.is_awake, "the disk takes longer"
-    app.broker.waiting.clear()
+    app.broker.commit_waiters.clear()
     writer.close()
     await app.stop()
 
@@ -95,10 +95,10 @@ async def test_a_confirm_keeps_the_broker_awake(tmp_path: Path) -> None:
         while app.broker.journal.committed == before:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     assert not busy_poll.is_awake
-    app.broker.waiting[Waiter()] = None
+    app.broker.commit_waiters[Waiter()] = None
     app.broker.journal.ask()
     async with asyncio.timeout(10):
-        while app.broker.waiting:  # noqa: ASYNC110
+        while app.broker.commit_waiters:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     assert busy_poll.is_awake
     app._busy_poll = None

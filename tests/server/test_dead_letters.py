@@ -51,7 +51,8 @@ def wait_for(api: httpx.Client, queue: str, messages: int) -> None:
 
 
 def test_killed_after_deaths_and_after_retries(tmp_path: Path) -> None:
-    """F8 F11 S7 kill -9: letters and the queue that keeps them are there, and what was put back is in one place."""
+    """F8 F11 S7 kill -9: dead letters and the queue that keeps them are there, and what was put back is in one
+    place."""
     flags = ["--no-memory", "--data-dir", str(tmp_path / "data")]
     with running(*flags) as broker, api_of(broker) as api, channel_of(broker) as ch:
         ch.confirm_delivery()
@@ -130,7 +131,8 @@ def test_a_call_over_http() -> None:
 
 
 def test_killed_while_letters_are_kept(tmp_path: Path) -> None:
-    """Kill -9: letters that cannot go are letters still, with their reasons, and go once each when they can."""
+    """Kill -9: dead letters that cannot go are dead letters still, with their reasons, and go once each when they
+    can."""
     flags = ["--no-memory", "--data-dir", str(tmp_path / "data")]
     arguments = {
         "x-queue-type": "quorum",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rabbitlike.app import App
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.policies.keys import POLICY
 from rabbitlike.config import ConfigError, Settings
 from tests.support.broker_process import ROOT, environment
 

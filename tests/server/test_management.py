@@ -16,7 +16,7 @@ import pytest
 import trustme
 import uvicorn
 
-from rabbitlike.management import intake
+from rabbitlike.management.http import connection
 from tests.support.broker_process import BrokerProcess, running
 
 AUTH = ("guest", "guest")
@@ -56,7 +56,7 @@ def test_https(tmp_path: Path) -> None:
 
 def test_a_head_that_is_too_large(broker: BrokerProcess) -> None:
     url = f"http://localhost:{broker.management_port}/api/whoami"
-    for size, status in ((intake.MAX_HEAD // 2, 200), (intake.MAX_HEAD * 5, 431)):
+    for size, status in ((connection.MAX_HEAD // 2, 200), (connection.MAX_HEAD * 5, 431)):
         with socket.create_connection(("localhost", broker.management_port), 10) as client:
             client.sendall(b"GET /api/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\nX: ")
             try:
@@ -111,7 +111,9 @@ def test_whoever_asks_much_and_hangs_up_leaves_no_trace(broker: BrokerProcess, i
 
 @asynccontextmanager
 async def serving(app: Callable[..., Awaitable[None]]) -> AsyncIterator[tuple[str, int]]:
-    config = uvicorn.Config(app, http=partial(intake.Intake, intake.Incomplete()), lifespan="off", log_config=None)
+    config = uvicorn.Config(
+        app, http=partial(connection.HttpConnection, connection.IncompleteRequests()), lifespan="off", log_config=None
+    )
     config.load()
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -163,7 +165,7 @@ async def test_requests_in_line_are_answered_in_order() -> None:
 
 async def test_a_head_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that sends nothing, or too slowly, is ended."""
-    monkeypatch.setattr(intake, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.05)
 
     async def app(scope: object, receive: object, send: object) -> None: ...
 
@@ -183,7 +185,7 @@ HALF_A_BODY = b"POST /api/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r
 def test_slow_requests_keep_nobody_out(broker: BrokerProcess, sent: bytes) -> None:
     """More of them than there may be connections, from the same address as a client that sends its requests whole."""
     with ExitStack() as stack:
-        for _ in range(intake.MAX_CONNECTIONS + 100):
+        for _ in range(connection.MAX_CONNECTIONS + 100):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", broker.management_port), 10))
             with suppress(ConnectionError):
                 client.sendall(sent)
@@ -211,8 +213,8 @@ async def is_open(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_the_oldest_slow_request_of_the_busiest_address_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "MAX_INCOMPLETE", 6)
-    monkeypatch.setattr(intake, "MAX_INCOMPLETE_OF_ADDRESS", 5)
+    monkeypatch.setattr(connection, "MAX_INCOMPLETE", 6)
+    monkeypatch.setattr(connection, "MAX_INCOMPLETE_OF_ADDRESS", 5)
 
     async with serving(app_that_reads) as address:
 

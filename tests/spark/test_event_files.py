@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rabbitlike.broker.event_columns import SCHEMA, columns
+from rabbitlike.broker.tracing.event_columns import SCHEMA, columns
 from rabbitlike.storage.columns import values
 from rabbitlike.storage.event_files import EventFiles, Lot
 from tests.support.pair import Pair

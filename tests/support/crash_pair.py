@@ -23,7 +23,7 @@ from typing import TypeVar
 from rabbitlike.broker.broker import Broker
 from rabbitlike.broker.journal import Journal
 from rabbitlike.config import BrokerSettings
-from rabbitlike.storage.api import Attempt, Batch, Record, Recovered, SeenKey, StorageError, Store, Work
+from rabbitlike.storage.api import AttemptRecord, Batch, Record, Recovered, SeenKey, StorageError, Store, Work
 from rabbitlike.storage.store import SqliteStore
 from tests.support.pair import Client, Pair, whole
 from tests.support.turns import TurnClock
@@ -42,7 +42,7 @@ class SimulatedStore:
         self.records: dict[tuple[str, str], str] = {}
         self.batches: dict[int, Batch] = {}
         self.marks: dict[int, tuple[int, int]] = {}
-        self.attempts: dict[tuple[int, int], Attempt] = {}
+        self.attempts: dict[tuple[int, int], AttemptRecord] = {}
         self.seen: dict[tuple[str, bytes], SeenKey] = {}
         self.last_batch_id = 0
         #: Of all batches that were read piece by piece.

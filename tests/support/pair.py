@@ -31,8 +31,8 @@ from typing import TypeVar
 import pytest
 from pamqp import base, body, commands, header
 
+from rabbitlike.broker.accounts.permissions import Permission, TopicPermission
 from rabbitlike.broker.broker import Broker
-from rabbitlike.broker.permissions import Permission, TopicPermission
 from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.frames import BodyFrames
 from rabbitlike.session.connection import Connection
@@ -263,7 +263,7 @@ class Pair:
             if self.broker.turn.is_behind:
                 self.clock.advance(0)
                 busy = True
-        assert self.is_committing or not self.broker.waiting, "somebody waits for a commit that never comes"
+        assert self.is_committing or not self.broker.commit_waiters, "somebody waits for a commit that never comes"
 
     @property
     def is_committing(self) -> bool:

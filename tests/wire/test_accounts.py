@@ -2,7 +2,7 @@
 
 from pamqp import commands
 
-from rabbitlike.broker.permissions import Permission
+from rabbitlike.broker.accounts.permissions import Permission
 from tests.support.pair import Pair
 
 

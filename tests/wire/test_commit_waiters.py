@@ -61,7 +61,7 @@ def in_one_read(ch: Channel, *deliveries: tuple[str, int]) -> None:
 
 def expect_idle(pair: DurablePair) -> None:
     assert not pair.is_committing
-    assert not pair.broker.waiting
+    assert not pair.broker.commit_waiters
 
 
 def test_confirms(pair: DurablePair, ch: Channel) -> None:
@@ -70,11 +70,11 @@ def test_confirms(pair: DurablePair, ch: Channel) -> None:
     for each in (ch, other):
         each.confirm()
         each.publish(key="q", delivery_mode=PERSISTENT)
-    assert len(pair.broker.waiting) == 2
+    assert len(pair.broker.commit_waiters) == 2
     pair.begin_commit()
     other.publish(key="q", delivery_mode=PERSISTENT)
     pair.end_commit()
-    assert list(pair.broker.waiting) == [other.client.connection]
+    assert list(pair.broker.commit_waiters) == [other.client.connection]
     pair.commit_all()
     assert (ch.expect_confirms(), other.expect_confirms()) == (
         [("ack", 1, False)],
@@ -130,7 +130,7 @@ def test_a_transaction(pair: DurablePair, ch: Channel) -> None:
     ch.call(commands.Tx.Select(), commands.Tx.SelectOk)
     ch.publish(key="q", delivery_mode=PERSISTENT)
     ch.send(commands.Tx.Commit())
-    assert list(pair.broker.waiting) == [ch.client.connection]
+    assert list(pair.broker.commit_waiters) == [ch.client.connection]
     pair.commit_all()
     ch.expect(commands.Tx.CommitOk)
     expect_idle(pair)
@@ -139,7 +139,7 @@ def test_a_transaction(pair: DurablePair, ch: Channel) -> None:
 def test_held_answers(pair: DurablePair, ch: Channel) -> None:
     ch.send(commands.Queue.Declare(queue="another", durable=True))
     ch.expect_nothing()
-    assert list(pair.broker.waiting) == [ch.client.connection]
+    assert list(pair.broker.commit_waiters) == [ch.client.connection]
     pair.commit_all()
     ch.expect(commands.Queue.DeclareOk)
     expect_idle(pair)
@@ -153,7 +153,7 @@ def hold_deliveries(pair: DurablePair, ch: Channel) -> None:
     pair.commit_for_delivery = lambda: None
     ch.send(loose(commands.Basic.Consume, queue="q"))
     ch.expect_nothing()
-    assert list(pair.broker.waiting) == [ch.client.connection]
+    assert list(pair.broker.commit_waiters) == [ch.client.connection]
 
 
 def test_held_deliveries(pair: DurablePair, ch: Channel) -> None:
@@ -187,14 +187,14 @@ def test_a_commit_that_fails(pair: DurablePair, ch: Channel) -> None:
     pair.broker.commit_failed()
     pair.settle()
     assert ch.expect_confirms() == [("nack", 1, False)]
-    assert list(pair.broker.waiting) == [careful.client.connection]
+    assert list(pair.broker.commit_waiters) == [careful.client.connection]
     # Commits go on failing: what is published meanwhile is refused with the next attempt.
     ch.publish(key="q", delivery_mode=PERSISTENT)
-    assert len(pair.broker.waiting) == 2
+    assert len(pair.broker.commit_waiters) == 2
     pair.broker.commit_failed()
     pair.settle()
     assert ch.expect_confirms() == [("nack", 2, False)]
-    assert list(pair.broker.waiting) == [careful.client.connection]
+    assert list(pair.broker.commit_waiters) == [careful.client.connection]
     pair.commit_all()
     careful.expect(commands.Tx.CommitOk)
     ch.publish(key="q", delivery_mode=PERSISTENT)
@@ -230,7 +230,7 @@ def test_a_connection_that_is_lost(pair: DurablePair, ch: Channel, is_transactio
     if is_transaction:
         ch.send(commands.Tx.Commit())
     ch.client.drop()
-    assert not pair.broker.waiting
+    assert not pair.broker.commit_waiters
     pair.begin_commit()
     if is_failing:
         pair.broker.commit_failed()
@@ -242,7 +242,7 @@ def test_a_connection_that_is_lost(pair: DurablePair, ch: Channel, is_transactio
 def test_a_connection_that_is_lost_while_deliveries_are_held(pair: DurablePair, ch: Channel) -> None:
     hold_deliveries(pair, ch)
     ch.client.drop()
-    assert not pair.broker.waiting
+    assert not pair.broker.commit_waiters
     pair.commit_for_delivery = pair.commit_all
     pair.commit_all()
     expect_idle(pair)

@@ -10,7 +10,7 @@ from random import Random
 
 from pamqp import commands
 
-from rabbitlike.broker.queues.dead_letter import deaths_of
+from rabbitlike.broker.queues.dead_letters.x_death import deaths_of
 from rabbitlike.protocol.properties import Properties
 from tests.support.bystander import Bystander, bounded_time
 from tests.support.pair import Pair

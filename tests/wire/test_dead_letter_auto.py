@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import make_policy
 from tests.support.crash_pair import DurablePair, SqliteDisk
 from tests.support.pair import Channel, Message, Pair
 
@@ -125,7 +125,7 @@ def test_retries_are_counted(reason: str, retries: int) -> None:
 
 
 def test_an_exchange_wins() -> None:
-    """With x-dead-letter-exchange there is nothing to keep, and letters are RabbitMQ's to the letter."""
+    """With x-dead-letter-exchange there is nothing to keep, and dead letters are RabbitMQ's to the letter."""
     pair = Pair()
     ch = pair.connect().channel()
     ch.declare("dead")
@@ -150,7 +150,7 @@ def test_a_queue_that_is_there_is_used_as_it_is() -> None:
 
 @pytest.mark.parametrize("reason", ["rejected", "expired", "maxlen", "delivery_limit"])
 def test_every_reason(reason: str) -> None:
-    """S6 whatever a message died of, its letter says so."""
+    """S6 whatever a message died of, its dead letter says so."""
     pair = Pair()
     ch = pair.connect().channel()
     arguments = {**AUTO, "x-message-ttl": 1000, "x-max-length": 1, "x-delivery-limit": 0}
@@ -214,7 +214,7 @@ def commit(pair: DurablePair) -> None:
 
 @pytest.mark.parametrize("crash", [False, True])
 def test_queue_and_letter_are_in_one_commit(tmp_path: Path, crash: bool) -> None:
-    """F8 after a kill, message and letter are in one place, the queue that is kept included."""
+    """F8 after a kill, message and dead letter are in one place, the queue that is kept included."""
     disk = SqliteDisk(tmp_path)
     pair = disk.boot()
     keep_by_policy(pair)

@@ -1,4 +1,4 @@
-"""x-dead-letter-strategy: at-least-once: letters that cannot go are kept, and go as soon as they can."""
+"""x-dead-letter-strategy: at-least-once: dead letters that cannot go are kept, and go as soon as they can."""
 
 import logging
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ import pytest
 from pamqp import commands
 
 from rabbitlike.broker import views
-from rabbitlike.broker.queues.outbox import LONGEST_MS, SHORTEST_MS, WINDOW
+from rabbitlike.broker.queues.dead_letters.held_dead_letters import LONGEST_MS, SHORTEST_MS, WINDOW
 from rabbitlike.broker.queues.queue import Queue
 from tests.support.pair import Channel, Message, Pair
 from tests.wire.test_policies import clear_policy, set_policy
@@ -31,7 +31,7 @@ def ch(pair: Pair) -> Channel:
 
 
 def declare(ch: Channel, exchange: str = "dlx", **arguments: object) -> None:
-    """The queue q, whose letters go to an exchange."""
+    """The queue q, whose dead letters go to an exchange."""
     given = {key.replace("_", "-"): value for key, value in arguments.items()}
     ch.declare("q", durable=True, arguments={**AT_LEAST_ONCE, "x-dead-letter-exchange": exchange, **given})
 
@@ -50,8 +50,8 @@ def the_queue(pair: Pair, name: str = "q") -> Queue:
 
 
 def held(pair: Pair) -> tuple[int, int]:
-    """What is ready in q, and how many letters are kept."""
-    return the_queue(pair).ready.count, the_queue(pair).letter_count
+    """What is ready in q, and how many dead letters are kept."""
+    return the_queue(pair).ready.count, the_queue(pair).held_dead_letter_count
 
 
 def look(pair: Pair) -> None:
@@ -148,7 +148,7 @@ def test_a_letter_that_a_full_queue_refuses_waits_for_room(pair: Pair, ch: Chann
         if held(pair) == (0, 1):
             break
     assert fetch(ch, "dead").body == b"2"
-    pair.advance(SHORTEST_MS)  # while letters go they are looked at often
+    pair.advance(SHORTEST_MS)  # while dead letters go they are looked at often
     assert fetch(ch, "dead").body == b"3"
     assert held(pair) == (0, 0)
     assert ch.get("dead") is None
@@ -228,7 +228,7 @@ def test_an_exchange_that_is_gone_keeps_those_that_somebody_has(pair: Pair, ch: 
 
 
 def test_a_cycle_is_no_way(pair: Pair, ch: Channel) -> None:
-    """A letter whose only way is back to where it died without a rejection is kept."""
+    """A dead letter whose only way is back to where it died without a rejection is kept."""
     declare(ch, "", x_dead_letter_routing_key="q", x_message_ttl=10)
     ch.publish(b"m", key="q")
     pair.advance(10)
@@ -403,7 +403,7 @@ def test_another_strategy_deletes_what_is_kept(pair: Pair, ch: Channel, caplog: 
 
 
 def test_another_exchange(pair: Pair, ch: Channel) -> None:
-    """Letters that are kept go the way that holds now, by the keys that hold now, and at once."""
+    """Dead letters that are kept go the way that holds now, by the keys that hold now, and at once."""
     ch.declare("q", durable=True, arguments={"x-queue-type": "quorum"})
     policy = {"dead-letter-strategy": "at-least-once", "dead-letter-exchange": "dlx", "overflow": "reject-publish"}
     set_policy(pair, {**policy})
@@ -445,18 +445,18 @@ def test_letters_that_are_kept_are_shown(pair: Pair, ch: Channel) -> None:
     assert (view["messages"], view["messages_ready"], view["messages_dlx"]) == (2, 1, 1)
     assert (view["message_bytes"], view["message_bytes_ready"], view["message_bytes_dlx"]) == (8, 3, 5)
     assert views.queue_at_rest(the_queue(pair)) is None
-    assert pair.broker.letters_taken == 0
+    assert pair.broker.dead_letters_confirmed == 0
     ch.declare_exchange("dlx", "fanout")
     ch.declare("dead")
     ch.bind("dead", "dlx")
     look(pair)
     view = views.queue(the_queue(pair))
     assert (view["messages"], view["messages_dlx"], view["message_bytes_dlx"]) == (1, 0, 0)
-    assert pair.broker.letters_taken == 1
+    assert pair.broker.dead_letters_confirmed == 1
 
 
 def test_nobody_looks_when_nothing_is_kept(pair: Pair, ch: Channel) -> None:
-    """No timer is left behind by letters that have gone."""
+    """No timer is left behind by dead letters that have gone."""
     ch.declare("dead", arguments=FULL_AT_ONE)
     declare(ch, "", x_dead_letter_routing_key="dead")
     before = pair.clock.pending

@@ -7,8 +7,8 @@ import re
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import make_policy
 from rabbitlike.broker.terms import Json
 from tests.support.pair import Channel, Message, Pair
 
@@ -139,9 +139,9 @@ def test_only_the_late_one() -> None:
     ch.ack(tags[1])
     pair.advance(70)
     queue = pair.broker.vhosts["/"].queues["q"]
-    assert (queue.unacked_count, queue.waiting_count) == (1, 1)
+    assert (queue.unacked_count, queue.awaiting_retry_count) == (1, 1)
     ch.ack(tags[2])
-    assert (queue.unacked_count, queue.waiting_count) == (0, 1)
+    assert (queue.unacked_count, queue.awaiting_retry_count) == (0, 1)
 
 
 def test_lateness_is_a_failure() -> None:

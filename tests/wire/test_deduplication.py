@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.policies import make_policy
+from rabbitlike.broker.policies.policies import make_policy
 from tests.support.crash_pair import DurablePair, SimulatedDisk, SqliteDisk
 from tests.support.pair import Channel, Pair
 
@@ -39,7 +39,7 @@ def test_a_queue_takes_each_key_once(pair: Pair, ch: Channel) -> None:
     assert ch.drain("q") == [b"1", b"2", b"4", b"5", b"6", b"7"]
     send(ch, b"8", "a")
     assert ch.drain("q") == []
-    duplicates = pair.broker.vhosts["/"].queues["q"].duplicates
+    duplicates = pair.broker.vhosts["/"].queues["q"].deduplication
     assert duplicates is not None
     assert (duplicates.dropped, len(duplicates)) == (2, 4)
 
@@ -170,7 +170,7 @@ def test_a_policy_turns_it_on_and_off(pair: Pair, ch: Channel) -> None:
     vhost.policies.clear("policy", "once")
     send(ch, b"4", "a", exchange="amq.fanout")
     assert ch.drain("q") == [b"4"]
-    assert vhost.exchanges["amq.fanout"].duplicates is None
+    assert vhost.exchanges["amq.fanout"].deduplication is None
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import pytest
 from pamqp import commands
 
 from rabbitlike.broker import broker
-from rabbitlike.broker.event_columns import SCHEMA, columns
-from rabbitlike.broker.events import Events, Rows
 from rabbitlike.broker.message import Message, make_address
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import POLICY
-from rabbitlike.broker.trail import Trail
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import make_policy
+from rabbitlike.broker.tracing.event_columns import SCHEMA, columns
+from rabbitlike.broker.tracing.events import Events, Rows
+from rabbitlike.broker.tracing.tracer import Tracer
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.spark import events as spark_events
@@ -238,12 +238,12 @@ def test_columns_are_used_again_and_nothing_of_before_shows() -> None:
     events = Events(turn, 2, 60_000)
     sealed: list[Rows] = []
     events.export = lambda block: sealed.append(block) or True  # type: ignore[func-returns-value]
-    trails = [Trail("/", f"q{number}", turn, events) for number in range(8)]
-    for trail in trails:
+    trails = [Tracer("/", f"q{number}", turn, events) for number in range(8)]
+    for tracer in trails:
         for _ in range(2):
-            address = make_address("x", trail.queue)
-            properties = Properties.build(message_id=trail.queue).raw
-            trail.enqueued(Message(address, properties, b"", False, -1, turn.now_ms))
+            address = make_address("x", tracer.queue)
+            properties = Properties.build(message_id=tracer.queue).raw
+            tracer.enqueued(Message(address, properties, b"", False, -1, turn.now_ms))
         for block in sealed[:-1]:
             block.release()
     assert len({id(block) for block in sealed}) < len(sealed), "some were used twice"

@@ -6,7 +6,7 @@ import pytest
 from pamqp import commands
 
 from rabbitlike.broker import credit
-from rabbitlike.broker.queues import inflow
+from rabbitlike.broker.queues import admission
 from rabbitlike.session.views import connection_state
 from tests.support import frames
 from tests.support.crash_pair import DurablePair, SimulatedDisk, SimulatedStore
@@ -198,7 +198,7 @@ def test_batches_are_bounded(disk: SimulatedDisk) -> None:
 class TestWaiting:
     """Publishers wait for consumers that are fast, which is cheaper than a backlog on disk."""
 
-    def crowd(self, disk: SimulatedDisk, *, acks_each_ms: int = 100) -> tuple[DurablePair, Channel, Channel]:
+    def congest(self, disk: SimulatedDisk, *, acks_each_ms: int = 100) -> tuple[DurablePair, Channel, Channel]:
         """A queue with 5 MB ready whose consumer takes so many messages in each millisecond."""
         pair = disk.boot()
         consumer, publisher = pair.connect().channel(), pair.connect().channel()
@@ -219,7 +219,7 @@ class TestWaiting:
             consumer.ack(deliveries[-1].tag, multiple=True)
 
     def test_a_publisher_waits_for_fast_consumers(self, disk: SimulatedDisk) -> None:
-        pair, consumer, publisher = self.crowd(disk)
+        pair, consumer, publisher = self.congest(disk)
         queue = pair.broker.vhosts["/"].queues["q"]
         assert not is_read(publisher.client)
         assert connection_state(publisher.client.connection) == "flow"
@@ -229,12 +229,12 @@ class TestWaiting:
             self.ack(consumer)
             pair.advance(1)
             waited_ms += 1
-        assert queue.ready.memory_bytes < inflow.CROWDED_BYTES
-        assert waited_ms < inflow.PATIENCE_MS
+        assert queue.ready.memory_bytes < admission.CONGESTION_BYTES
+        assert waited_ms < admission.PATIENCE_MS
 
     def test_nobody_waits_for_slow_consumers(self, disk: SimulatedDisk) -> None:
-        pair, consumer, publisher = self.crowd(disk, acks_each_ms=1)
-        for _ in range(inflow.SAMPLE_MS + inflow.LOOK_MS):  # how slow they are is measured first
+        pair, consumer, publisher = self.congest(disk, acks_each_ms=1)
+        for _ in range(admission.SAMPLE_MS + admission.LOOK_MS):  # how slow they are is measured first
             self.ack(consumer)
             pair.advance(1)
         assert is_read(publisher.client)
@@ -255,14 +255,14 @@ class TestWaiting:
             assert is_read(ch.client)
 
     def test_consumers_that_stop_do_not_stop_publishers(self, disk: SimulatedDisk) -> None:
-        pair, _, publisher = self.crowd(disk)
+        pair, _, publisher = self.congest(disk)
         assert not is_read(publisher.client)
-        pair.advance(inflow.STOPPED_MS)
+        pair.advance(admission.STOPPED_MS)
         assert is_read(publisher.client)
 
     def test_consumers_that_pause_have_not_stopped(self, disk: SimulatedDisk) -> None:
         """A consumer that waits for a processor for a while must not start a backlog on disk."""
-        pair, consumer, publisher = self.crowd(disk)
+        pair, consumer, publisher = self.congest(disk)
         for _ in range(20):
             self.ack(consumer)
             pair.advance(1)
@@ -282,9 +282,9 @@ class TestWaiting:
 
     def test_paging_ends_when_consumers_are_fast_again(self, disk: SimulatedDisk) -> None:
         """Publishers that keep up with consumers would leave a queue on disk for ever, and it is slower there."""
-        pair, consumer, publisher = self.crowd(disk, acks_each_ms=20)
+        pair, consumer, publisher = self.congest(disk, acks_each_ms=20)
         queue = pair.broker.vhosts["/"].queues["q"]
-        pair.advance(inflow.STOPPED_MS)
+        pair.advance(admission.STOPPED_MS)
         while not queue.ready.is_spilling:
             publish(publisher, 20, properties=PLAIN)
         for _ in range(1000):
@@ -298,13 +298,13 @@ class TestWaiting:
         assert not queue.ready.is_spilling
 
     def test_a_queue_that_goes_lets_its_publishers_go(self, disk: SimulatedDisk) -> None:
-        _pair, consumer, publisher = self.crowd(disk)
+        _pair, consumer, publisher = self.congest(disk)
         consumer.send(commands.Queue.Delete(queue="q"))
         assert is_read(publisher.client)
         publish(publisher, 10, properties=PLAIN)
 
     def test_those_who_publish_little_go_on(self, disk: SimulatedDisk) -> None:
-        pair, _, publisher = self.crowd(disk)
+        pair, _, publisher = self.congest(disk)
         little = pair.connect().channel()
         assert not is_read(publisher.client)
         for _ in range(3):
@@ -313,13 +313,13 @@ class TestWaiting:
 
     def test_a_connection_that_also_consumes_does_not_wait(self, disk: SimulatedDisk) -> None:
         """Its acks come by the same socket: it might wait for itself."""
-        _pair, consumer, publisher = self.crowd(disk)
+        _pair, consumer, publisher = self.congest(disk)
         publish(consumer, 50, properties=PLAIN)
         assert not is_read(publisher.client)
         assert is_read(consumer.client)
 
     def test_those_who_wait_are_let_in_a_few_at_a_time(self, disk: SimulatedDisk) -> None:
-        pair, consumer, _ = self.crowd(disk)
+        pair, consumer, _ = self.congest(disk)
         others = [pair.connect().channel() for _ in range(20)]
         for ch in others:
             publish(ch, 10, properties=PLAIN)
@@ -329,7 +329,7 @@ class TestWaiting:
             self.ack(consumer)
             pair.advance(1)
             fresh = [n for n, ch in enumerate(others) if is_read(ch.client) and n not in let_in]
-            assert len(fresh) <= inflow.CROWDED_BYTES // 2 // inflow.READ_BYTES
+            assert len(fresh) <= admission.CONGESTION_BYTES // 2 // admission.READ_BYTES
             let_in += fresh
         assert let_in == sorted(let_in)
 

@@ -5,8 +5,13 @@ import logging
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.attempts import AMQP
-from rabbitlike.broker.failures import LINES_PER_ADDRESS, TRIES_PER_ADDRESS, TRIES_PER_USER, USER_REFILL_MS
+from rabbitlike.broker.accounts.login_attempts import AMQP
+from rabbitlike.broker.accounts.login_failures import (
+    LINES_PER_ADDRESS,
+    TRIES_PER_ADDRESS,
+    TRIES_PER_USER,
+    USER_REFILL_MS,
+)
 from rabbitlike.session.handlers.connection import REFUSAL_DELAY_MS
 from tests.support.frames import PROTOCOL_HEADER, table
 from tests.support.pair import Client, Pair
@@ -119,7 +124,7 @@ def test_guesses_are_logged_once_and_all_counted(pair: Pair, caplog: pytest.LogC
     caplog.set_level(logging.INFO)
     for _ in range(200):
         attempt(pair, "bob" + "b" * 100, "wrong")
-    (total,) = pair.broker.attempts.totals()
+    (total,) = pair.broker.login_attempts.totals()
     assert (total.protocol, total.failed, total.succeeded) == (AMQP, 200, 0)
     lines = [record.getMessage() for record in caplog.records if "login refused" in record.getMessage()]
     said = f"PLAIN login refused: user '{'bob' + 'b' * 61}' - "

@@ -3,8 +3,8 @@
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.policies import SLICE, make_policy
-from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind
+from rabbitlike.broker.policies.keys import OPERATOR_POLICY, POLICY, PolicyKind
+from rabbitlike.broker.policies.policies import SLICE, make_policy
 from rabbitlike.broker.terms import Json
 from tests.support.pair import Channel, Pair
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import make_policy
 from tests.support.crash_pair import SqliteDisk
 from tests.support.pair import Channel, Message, Pair
 

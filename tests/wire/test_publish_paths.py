@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.counters import NAMES, Counters
-from rabbitlike.broker.event_columns import columns
-from rabbitlike.broker.verbs import publish
+from rabbitlike.broker.publishing.verbs import publish
+from rabbitlike.broker.statistics.counters import NAMES, Counters
+from rabbitlike.broker.tracing.event_columns import columns
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.storage.columns import values

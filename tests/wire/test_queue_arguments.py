@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.permissions import Permission
+from rabbitlike.broker.accounts.permissions import Permission
 from tests.support.pair import Channel, Pair, Typed, loose
 
 PLACE = "queue 'q' in vhost '/'"

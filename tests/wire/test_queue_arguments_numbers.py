@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.queues.numbers import WHOLE
+from rabbitlike.broker.queue_settings.numbers import WHOLE
 from tests.support.pair import Pair
 
 

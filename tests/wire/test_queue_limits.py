@@ -3,8 +3,8 @@
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import make_policy
 from tests.support import frames
 from tests.support.pair import Channel, Message, Pair, loose
 

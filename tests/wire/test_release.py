@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.loans import Loans
-from rabbitlike.broker.permissions import Permission
+from rabbitlike.broker.accounts.permissions import Permission
+from rabbitlike.broker.leases import Leases
 from rabbitlike.storage.api import Recovered
 from tests.support import frames
 from tests.support.crash_pair import DurablePair, SimulatedDisk
@@ -309,8 +309,8 @@ def queue_with_a_loan(pair: Pair) -> None:
     queue = pair.broker.vhosts["/"].queues["lends"]
     message = queue.fetch()
     assert message is not None
-    queue.loans = Loans(queue)
-    queue.loans.lend(message, 60_000)
+    queue.leases = Leases(queue)
+    queue.leases.lease(message, 60_000)
     del queue
     delete_queue(ch, "lends")
     ch.close()

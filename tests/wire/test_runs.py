@@ -9,11 +9,11 @@ import pytest
 from pamqp import commands
 
 from rabbitlike.broker import broker
-from rabbitlike.broker.counters import NAMES, Counters
-from rabbitlike.broker.event_columns import columns
-from rabbitlike.broker.events import Rows
 from rabbitlike.broker.queues.queue import Queue
-from rabbitlike.protocol.frames import Likeness, OutBuffer
+from rabbitlike.broker.statistics.counters import NAMES, Counters
+from rabbitlike.broker.tracing.event_columns import columns
+from rabbitlike.broker.tracing.events import Rows
+from rabbitlike.protocol.frames import DeliveryTemplate, OutBuffer
 from rabbitlike.storage.columns import values
 from tests.support import frames
 from tests.support.pair import Channel, Client, Cut, Pair, bytewise, random_cuts, whole, whole_turns
@@ -352,8 +352,8 @@ def test_a_run_is_delivered_whole(no_ack: bool, is_waiting: bool) -> None:
     assert (queue.unacked_persistent_count, queue.unacked_persistent_bytes) == (held, 6 * held)
     assert (queue.persistent_count, queue.persistent_bytes) == (held, 6 * held)
     assert (channel.unacked.count, channel.unacked.held) == (held, held)
-    assert queue.waiting.count == count
-    assert queue.waiting.total_ms == (9 * MANY if is_waiting else 0)
+    assert queue.wait_time.count == count
+    assert queue.wait_time.total_ms == (9 * MANY if is_waiting else 0)
 
 
 def test_a_prefetch_is_kept_to() -> None:
@@ -472,7 +472,7 @@ def test_a_run_has_the_octets_of_its_deliveries(first_tag: int) -> None:
 
     sample = OutBuffer()
     deliver(sample, 1, b"sample")
-    like = Likeness(sample.take(), 11 + 2, len(properties), 6)
+    like = DeliveryTemplate(sample.take(), 11 + 2, len(properties), 6)
     together, one_by_one, apart = OutBuffer(), OutBuffer(), OutBuffer()
     for out in (together, one_by_one, apart):
         out.put(b"before")
@@ -505,7 +505,7 @@ def test_an_ack_of_many() -> None:
     queue = queue_of(pair)
     channel = ch.client.connection.channels[1]
     assert (queue.unacked_count, queue.unacked_bytes, queue.persistent_count) == (5, 30, 0)
-    assert (queue.processing.count, queue.processing.total_ms) == (35, 30 * 6 + 5 * 2)
+    assert (queue.processing_time.count, queue.processing_time.total_ms) == (35, 30 * 6 + 5 * 2)
     assert (channel.unacked.count, channel.unacked.held) == (26, 25)
     ch.ack(0, multiple=True)
     assert counted(channel.counters)["ack"] == 61
@@ -513,7 +513,7 @@ def test_an_ack_of_many() -> None:
         queue = queue_of(pair, name)
         assert (queue.unacked_count, queue.unacked_bytes) == (0, 0)
         assert queue.counters.ack == channel.deliveries[queue].ack == acks
-        assert queue.processing.count == acks
+        assert queue.processing_time.count == acks
     assert (channel.unacked.count, channel.unacked.held) == (0, 0)
     assert [consumer.held for consumer in channel.consumers.values()] == [0, 0]
 

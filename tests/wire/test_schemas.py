@@ -149,7 +149,7 @@ def test_in_a_transaction_nothing_is_refused_in_silence(pair: Pair) -> None:
 
 def test_a_policy_brings_a_schema_to_publishers_that_are_there(pair: Pair, ch: Channel) -> None:
     """G19"""
-    from rabbitlike.broker.policies import make_policy
+    from rabbitlike.broker.policies.policies import make_policy
 
     ch.declare("q")
     ch.publish(BAD, key="q")

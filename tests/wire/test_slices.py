@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker.permissions import EVERYTHING
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker.accounts.permissions import EVERYTHING
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import make_policy
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.properties import Properties
 from tests.support import frames, turns

@@ -1,7 +1,7 @@
 """`x-delayed-message`: routes like the kind that its argument `x-delayed-type` names.
 
-The delay itself is nothing of this kind: the header `x-delay` works on every exchange (see broker/delays.py). This one
-is here for programs that were written for RabbitMQ's plugin, and refuses what the plugin refuses.
+The delay itself is nothing of this kind: the header `x-delay` works on every exchange (see broker/delays/delays.py).
+This one is here for programs that were written for RabbitMQ's plugin, and refuses what the plugin refuses.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 
-from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.exchanges.values import shown
+from rabbitlike.broker.statistics.counters import Counters
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import kind_name
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from rabbitlike.broker.bindings import Binding, Identity
-    from rabbitlike.broker.duplicates import Duplicates
     from rabbitlike.broker.message import Message
-    from rabbitlike.broker.policies import Policy
+    from rabbitlike.broker.policies.policies import Policy
+    from rabbitlike.broker.publishing.deduplication import Deduplication
     from rabbitlike.broker.queues.queue import Queue
-    from rabbitlike.broker.schemas import Schema
+    from rabbitlike.broker.schemas.schema import Schema
     from rabbitlike.broker.terms import Json
     from rabbitlike.protocol.properties import Properties
     from rabbitlike.protocol.tables import Table
@@ -47,8 +47,8 @@ class Exchange:
         "arguments",
         "auto_delete",
         "counters",
+        "deduplication",
         "downstream",
-        "duplicates",
         "durable",
         "internal",
         "name",
@@ -81,7 +81,7 @@ class Exchange:
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
         #: What was published to it already; None: it does not mind duplicates.
-        self.duplicates: Duplicates | None = None
+        self.deduplication: Deduplication | None = None
         #: What is published to it must conform to this, and how much did not.
         self.schema: Schema | None = None
         self.violations = 0

@@ -149,7 +149,7 @@ class HeadersExchange(Exchange):
             pattern.places = list(pattern.fields.items())
         elif pattern.fields:
             # Any one field will do: the least common keeps the files short.
-            pattern.places = [min(pattern.fields.items(), key=self._crowd)]
+            pattern.places = [min(pattern.fields.items(), key=self._commonness)]
         else:
             include(self._always, binding.destination)
         for place in pattern.places:
@@ -157,7 +157,7 @@ class HeadersExchange(Exchange):
         self._patterns[binding.identity] = pattern
         self._forget()
 
-    def _crowd(self, place: tuple[str, Hashable]) -> tuple[bool, int]:
+    def _commonness(self, place: tuple[str, Hashable]) -> tuple[bool, int]:
         return place[1] is PRESENT, len(self._files.get(place, ()))
 
     def _unindex(self, binding: Binding) -> None:

@@ -7,10 +7,10 @@ that accepts wins.
 from math import inf
 from typing import Final
 
+from rabbitlike.broker.queue_settings import weights
 from rabbitlike.broker.queue_settings.setting import ArgumentCheck
-from rabbitlike.broker.queues import weights
-from rabbitlike.broker.queues.settings import TEN_YEARS_MS
-from rabbitlike.broker.schemas import text_of
+from rabbitlike.broker.queue_settings.settings import TEN_YEARS_MS
+from rabbitlike.broker.schemas.schema import text_of
 from rabbitlike.protocol.errors import precondition_failed
 from rabbitlike.protocol.tables import Table, kind_name
 

@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
+from rabbitlike.broker.queue_settings import weights
 from rabbitlike.broker.queue_settings.setting import PolicyCheck
-from rabbitlike.broker.queues import weights
-from rabbitlike.broker.schemas import text_of
+from rabbitlike.broker.schemas.schema import text_of
 from rabbitlike.broker.terms import Json
 
 #: Numbers beyond it mean the same and would not fit where the queue keeps them.

@@ -5,12 +5,12 @@ A reader is given all values, and the name of its setting; it returns the field'
 
 from typing import Final
 
-from rabbitlike.broker.duplicates import DuplicateRules, read_rules
+from rabbitlike.broker.publishing.deduplication import DeduplicationRules, read_rules
+from rabbitlike.broker.queue_settings import weights
 from rabbitlike.broker.queue_settings.setting import Given
-from rabbitlike.broker.queues import weights
+from rabbitlike.broker.queue_settings.settings import TEN_YEARS_MS, DeadLetterStrategy, Overflow, QueueType
 from rabbitlike.broker.queues.retry import DELIVERY_LIMIT, RetryRules, read_retry
-from rabbitlike.broker.queues.settings import TEN_YEARS_MS, DeadLetterStrategy, Overflow, QueueType
-from rabbitlike.broker.schemas import Schema, read_schema
+from rabbitlike.broker.schemas.schema import Schema, read_schema
 
 QUORUM_DEFAULT_PRIORITY: Final = 4
 QUORUM_DELIVERY_LIMIT: Final = 20
@@ -99,7 +99,7 @@ def retry(given: Given, _: str) -> RetryRules | None:
     return read_retry(given.values)
 
 
-def duplicates(given: Given, _: str) -> DuplicateRules | None:
+def deduplication(given: Given, _: str) -> DeduplicationRules | None:
     return read_rules(given.values)
 
 

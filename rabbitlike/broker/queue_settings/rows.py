@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rabbitlike.broker.policies.webhook_urls import is_web_address
 from rabbitlike.broker.queue_settings import argument_checks as arguments
 from rabbitlike.broker.queue_settings import policy_checks as policies
 from rabbitlike.broker.queue_settings import readers
@@ -23,9 +24,8 @@ from rabbitlike.broker.queue_settings.setting import (
     Policy,
     Setting,
 )
-from rabbitlike.broker.queues.settings import QUEUE_TYPES, Overflow
-from rabbitlike.broker.schemas import ACTIONS
-from rabbitlike.broker.webhook_urls import is_web_address
+from rabbitlike.broker.queue_settings.settings import QUEUE_TYPES, Overflow
+from rabbitlike.broker.schemas.schema import ACTIONS
 
 # Values that arguments and policies have in common.
 _OVERFLOWS: Final = tuple(kind.value for kind in Overflow)
@@ -39,7 +39,7 @@ _LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 # Fields that several settings are read into.
 _WEBHOOK: Final = Field("dead_letter_webhook", readers.webhook)
 _WEIGHTS: Final = Field("weights", readers.priority_weights)
-_DUPLICATES: Final = Field("duplicates", readers.duplicates)
+_DEDUPLICATION: Final = Field("deduplication", readers.deduplication)
 _SCHEMA: Final = Field("schema", readers.schema)
 _RETRY: Final = Field("retry", readers.retry)
 
@@ -304,7 +304,7 @@ DEDUPLICATION: Final = (
         exchanges=True,
         argument=Argument(arguments.boolean),
         policy=Policy(check=policies.boolean, refusal="is not a valid message deduplication", change=_DEDUPLICATES),
-        field=_DUPLICATES,
+        field=_DEDUPLICATION,
     ),
     Setting(
         name="cache-size",
@@ -313,7 +313,7 @@ DEDUPLICATION: Final = (
         exchanges=True,
         argument=Argument(arguments.above_zero),
         policy=Policy(check=policies.above_zero, refusal="is not a valid cache size", change=_DEDUPLICATES),
-        field=_DUPLICATES,
+        field=_DEDUPLICATION,
     ),
     Setting(
         name="cache-ttl",
@@ -322,7 +322,7 @@ DEDUPLICATION: Final = (
         exchanges=True,
         argument=Argument(arguments.duration_above_zero),
         policy=Policy(check=policies.above_zero, refusal="is not a valid cache TTL", change=_DEDUPLICATES),
-        field=_DUPLICATES,
+        field=_DEDUPLICATION,
     ),
     Setting(
         name="deduplication-by",
@@ -335,7 +335,7 @@ DEDUPLICATION: Final = (
             refusal="is not a valid deduplication key",
             change=_DEDUPLICATES,
         ),
-        field=_DUPLICATES,
+        field=_DEDUPLICATION,
     ),
 )
 

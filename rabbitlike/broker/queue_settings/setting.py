@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.queues.settings import QueueType
+    from rabbitlike.broker.queue_settings.settings import QueueType
     from rabbitlike.broker.terms import Json
     from rabbitlike.protocol.tables import Table
 

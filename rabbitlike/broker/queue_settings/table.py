@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rabbitlike.broker.queue_settings import weights
 from rabbitlike.broker.queue_settings.policy_checks import LARGEST
 from rabbitlike.broker.queue_settings.policy_rows import POLICY_ONLY
 from rabbitlike.broker.queue_settings.rows import DECLARED
 from rabbitlike.broker.queue_settings.setting import Field, Given, Policy, Setting
-from rabbitlike.broker.queues import weights
-from rabbitlike.broker.queues.settings import DEFAULT_LEVELS, QueueSettings, QueueType
+from rabbitlike.broker.queue_settings.settings import DEFAULT_LEVELS, QueueSettings, QueueType
 from rabbitlike.broker.terms import Json
 from rabbitlike.protocol.tables import Table, Value
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rabbitlike.broker.exchanges.exchange import Exchange
 from rabbitlike.broker.message import Message, make_address, make_again, routing_key_of
-from rabbitlike.broker.queues.dead_letter import original_keys
-from rabbitlike.broker.queues.level import Level
-from rabbitlike.broker.queues.log import Page
+from rabbitlike.broker.queues.dead_letters.x_death import original_keys
+from rabbitlike.broker.queues.ordering.level import Level
+from rabbitlike.broker.queues.storage.log import Page
 from rabbitlike.broker.states import GONE, READY
 from rabbitlike.protocol.properties import Properties
 
@@ -32,7 +32,7 @@ STEP: Final = 500
 TOP: Final = 1 << 30
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """A message's place in the line: higher levels go first, within a level lower positions."""
 
     level: int
@@ -43,14 +43,14 @@ class Place(NamedTuple):
 class Seen:
     """A ready message as a walk found it. The message is to be read, never changed."""
 
-    place: Place
+    cursor: Cursor
     message: Message
     #: The page on disk that it was read from; None: it is in memory.
     page: Page | None = None
 
     @property
     def position(self) -> int:
-        return self.place.position
+        return self.cursor.position
 
 
 class Walk:
@@ -62,21 +62,21 @@ class Walk:
         await asyncio.sleep(0)
     """
 
-    def __init__(self, queue: "Queue", *, offset: int = 0, after: Place | None = None, newer_than: int = 0) -> None:
+    def __init__(self, queue: "Queue", *, offset: int = 0, after: Cursor | None = None, newer_than: int = 0) -> None:
         self._queue = queue
         self._newer_than = newer_than
         self._skip = offset
         #: The last message seen or skipped: another walk can go on from here.
-        self.place = Place(TOP, 0) if after is None else after
+        self.cursor = Cursor(TOP, 0) if after is None else after
         self.is_done = False
 
     def step(self) -> list[Seen]:
         """The next few messages in order. Perhaps none, even before the end: some were skipped, or are gone."""
         for number, level in self._queue.ready.numbered():
-            if number > self.place.level:
+            if number > self.cursor.level:
                 continue
-            if number < self.place.level:
-                self.place = Place(number, self._newer_than)
+            if number < self.cursor.level:
+                self.cursor = Cursor(number, self._newer_than)
             seen = self._step_in(level)
             if seen is not None:
                 return seen
@@ -85,39 +85,39 @@ class Walk:
 
     def _step_in(self, level: Level) -> list[Seen] | None:
         """None: there is nothing more in this level."""
-        number, position = self.place
+        number, position = self.cursor
         if front := level.front_after(position, STEP):
-            return self._past([Seen(Place(number, message.position), message) for message in front])
+            return self._past([Seen(Cursor(number, message.position), message) for message in front])
         if level.pages and position < level.pages[-1].last_position:
             page = self._skip_pages(level)
             if page is None:
                 return []
             found = [message for message in self._queue.paging.read(page) if message.position > position]
-            seen = self._past([Seen(Place(number, message.position), message, page) for message in found])
-            self.place = Place(number, page.last_position)
+            seen = self._past([Seen(Cursor(number, message.position), message, page) for message in found])
+            self.cursor = Cursor(number, page.last_position)
             return seen
         if level.tail is not None and (tail := level.tail.after(position, STEP)):
-            return self._past([Seen(Place(number, message.position), message) for message in tail])
+            return self._past([Seen(Cursor(number, message.position), message) for message in tail])
         return None
 
     def _past(self, seen: list[Seen]) -> list[Seen]:
         """Those that are not to be skipped."""
         if seen:
-            self.place = seen[len(seen) - 1].place
+            self.cursor = seen[len(seen) - 1].cursor
         skipped = min(self._skip, len(seen))
         self._skip -= skipped
         return seen[skipped:]
 
     def _skip_pages(self, level: Level) -> Page | None:
-        """The next page that is to be read, unless so many are skipped that it is time to breathe."""
+        """The next page that is to be read, unless so many are skipped that it is time to pause."""
         assert level.pages is not None
-        number, position = self.place
+        number, position = self.cursor
         first = bisect_right(level.pages, position, key=attrgetter("last_position"))
         for page in islice(level.pages, first, first + STEP):
-            if page.count > self._skip or page.first_position <= self.place.position:
+            if page.count > self._skip or page.first_position <= self.cursor.position:
                 return page
             self._skip -= page.count
-            self.place = Place(number, page.last_position)
+            self.cursor = Cursor(number, page.last_position)
         return None
 
 
@@ -126,12 +126,12 @@ def find(queue: "Queue", positions: Collection[int]) -> list[Seen]:
     wanted = set(positions)
     found: list[Seen] = []
     for number, level in queue.ready.numbered():
-        here = {message.position: Seen(Place(number, message.position), message) for message in _held(level, wanted)}
+        here = {message.position: Seen(Cursor(number, message.position), message) for message in _held(level, wanted)}
         pages = {page.first_position: page for page in map(partial(_page_of, level), wanted - here.keys()) if page}
         for page in pages.values():
             for message in queue.paging.read(page):
                 if message.position in wanted:
-                    here[message.position] = Seen(Place(number, message.position), message, page)
+                    here[message.position] = Seen(Cursor(number, message.position), message, page)
         found += [here[position] for position in sorted(here)]
         wanted -= here.keys()
         if not wanted:

@@ -8,7 +8,7 @@ cdef int64_t MEMORY_MS
 
 
 @cython.final
-cdef class Band:
+cdef class PriorityGroup:
     cdef int64_t priority
     cdef list members
     cdef Py_ssize_t turn
@@ -22,7 +22,7 @@ cdef class Consumers:
     cdef readonly Subscriber active
     cdef readonly Subscriber exclusive
     cdef readonly bint is_alone
-    cdef list _bands
+    cdef list _groups
     cdef dict _in_line
     cdef Turn _turn
     cdef bint _is_stalled
@@ -36,15 +36,15 @@ cdef class Consumers:
     cdef double _blend(self, int64_t active_ms, int64_t stalled_ms) except -1
     cpdef object add(self, Subscriber consumer, bint exclusive=*)
     cpdef bint unpark(self, Subscriber consumer) except -1
-    @cython.locals(band=Band, members=list, consumer=Subscriber, found=Subscriber, first=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(group=PriorityGroup, members=list, consumer=Subscriber, found=Subscriber, first=Py_ssize_t, at=Py_ssize_t)
     cdef Subscriber take(self)
-    @cython.locals(band=Band, place=Py_ssize_t)
+    @cython.locals(group=PriorityGroup, place=Py_ssize_t)
     cdef object _enter(self, Subscriber consumer)
     @cython.locals(highest=int64_t, consumer=Subscriber)
     cdef Subscriber _next_active(self)
-    @cython.locals(band=Band)
+    @cython.locals(group=PriorityGroup)
     cdef object _leave(self, Subscriber consumer)
 
 
 @cython.locals(members=list, consumer=Subscriber, turn=Py_ssize_t, at=Py_ssize_t)
-cdef object _tidy(Band band)
+cdef object _tidy(PriorityGroup group)

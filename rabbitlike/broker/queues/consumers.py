@@ -14,7 +14,7 @@ from rabbitlike.broker.turn import Turn
 MEMORY_MS = 1000
 
 
-class Band:
+class PriorityGroup:
     """Consumers of one priority that are not parked; `turn` is whose turn it is."""
 
     __slots__ = ("left", "members", "priority", "turn")
@@ -33,7 +33,7 @@ class Consumers:
     __slots__ = (
         "_active_ms",
         "_average",
-        "_bands",
+        "_groups",
         "_in_line",
         "_is_stalled",
         "_since_ms",
@@ -55,7 +55,7 @@ class Consumers:
         self.exclusive: Subscriber | None = None
         #: Whose turn it was last has nobody to share with: it goes on until it can take no more.
         self.is_alone = False
-        self._bands: list[Band] = []
+        self._groups: list[PriorityGroup] = []
         #: How many there are of each priority.
         self._in_line: dict[int, int] = {}
         self._turn = turn
@@ -134,7 +134,7 @@ class Consumers:
         gone = list(self.all)
         self.all.clear()
         self._in_line.clear()
-        self._bands.clear()
+        self._groups.clear()
         self.active = self.exclusive = None
         for consumer in gone:
             consumer.parked = False
@@ -157,12 +157,12 @@ class Consumers:
 
     def take(self) -> Subscriber | None:
         """Whose turn it is, or None when nobody can take a message."""
-        for band in self._bands:
-            while band.members:
-                members = band.members
-                if band.turn >= len(members):
-                    band.turn = 0
-                first = band.turn
+        for group in self._groups:
+            while group.members:
+                members = group.members
+                if group.turn >= len(members):
+                    group.turn = 0
+                first = group.turn
                 at = first
                 found: Subscriber | None = None
                 while at < len(members):
@@ -178,11 +178,11 @@ class Consumers:
                     # In one piece: each by itself would move all that stand behind it.
                     del members[first:at]
                 if found is not None:
-                    band.turn = first + 1
-                    self.is_alone = len(members) - band.left == 1
+                    group.turn = first + 1
+                    self.is_alone = len(members) - group.left == 1
                     return found
                 if first < len(members):
-                    _tidy(band)
+                    _tidy(group)
         if not self._is_stalled:
             self._stall()
         return None
@@ -192,45 +192,45 @@ class Consumers:
         if self._is_stalled:
             self._go_on()
         place = 0
-        for band in self._bands:
-            if band.priority == consumer.priority:
+        for group in self._groups:
+            if group.priority == consumer.priority:
                 # parity: behind all others, the one that was served last included.
-                if 0 < band.turn < len(band.members):
-                    band.members.insert(band.turn, consumer)
-                    band.turn += 1
+                if 0 < group.turn < len(group.members):
+                    group.members.insert(group.turn, consumer)
+                    group.turn += 1
                 else:
-                    band.turn = 0
-                    band.members.append(consumer)
+                    group.turn = 0
+                    group.members.append(consumer)
                 return
-            if band.priority < consumer.priority:
+            if group.priority < consumer.priority:
                 break
             place += 1
-        band = Band(consumer.priority)
-        band.members.append(consumer)
-        self._bands.insert(place, band)
+        group = PriorityGroup(consumer.priority)
+        group.members.append(consumer)
+        self._groups.insert(place, group)
 
     def _leave(self, consumer: Subscriber) -> None:
         """One that is not parked goes out of the rotation."""
         consumer.left = True
-        for band in self._bands:
-            if band.priority == consumer.priority:
-                band.left += 1
-                if 2 * band.left >= len(band.members):
-                    _tidy(band)
-                    if not band.members and len(self._bands) > 1:
-                        self._bands.remove(band)
+        for group in self._groups:
+            if group.priority == consumer.priority:
+                group.left += 1
+                if 2 * group.left >= len(group.members):
+                    _tidy(group)
+                    if not group.members and len(self._groups) > 1:
+                        self._groups.remove(group)
                 return
 
 
-def _tidy(band: Band) -> None:
+def _tidy(group: PriorityGroup) -> None:
     """Drop those that have left."""
     members: list[Subscriber] = []
-    turn = band.turn
-    for at, consumer in enumerate(band.members):
+    turn = group.turn
+    for at, consumer in enumerate(group.members):
         if not consumer.left:
             members.append(consumer)
-        elif at < band.turn:
+        elif at < group.turn:
             turn -= 1
-    band.members = members
-    band.turn = turn
-    band.left = 0
+    group.members = members
+    group.turn = turn
+    group.left = 0

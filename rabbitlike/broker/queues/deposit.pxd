@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from rabbitlike.broker.counters cimport Counters
+from rabbitlike.broker.statistics.counters cimport Counters
 from rabbitlike.broker.message cimport Message, make_message
 from rabbitlike.broker.queues.queue cimport Queue
 

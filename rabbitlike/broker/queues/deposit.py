@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from rabbitlike.broker.counters import Counters
 from rabbitlike.broker.message import Message, make_message
+from rabbitlike.broker.statistics.counters import Counters
 
 if TYPE_CHECKING:
     from rabbitlike.broker.exchanges.exchange import Exchange

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.message cimport Message
-from rabbitlike.broker.queues.ready cimport Ready
+from rabbitlike.broker.queues.ordering.ready cimport Ready
 from rabbitlike.broker.turn cimport Turn
 
 cdef int READY

@@ -9,9 +9,9 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.queues.dead_letter import Reason
-from rabbitlike.broker.queues.log import Page
-from rabbitlike.broker.queues.ready import Ready
+from rabbitlike.broker.queues.dead_letters.x_death import Reason
+from rabbitlike.broker.queues.ordering.ready import Ready
+from rabbitlike.broker.queues.storage.log import Page
 from rabbitlike.broker.states import READY
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
@@ -78,7 +78,7 @@ class Expiry:
         """This message is ready, and will expire."""
         is_of_ttl = self._ttl_ms >= 0 and message.expires_at_ms == message.published_at_ms + self._ttl_ms
         if is_of_ttl and not self._in_order and self._ready.count == 1:
-            self._in_order = self._queue.unacked_count == 0 and self._queue.waiting_count == 0
+            self._in_order = self._queue.unacked_count == 0 and self._queue.awaiting_retry_count == 0
         if not is_of_ttl or not self._in_order:
             if len(self._heap) > 2 * self._ready.count + STALE_ENTRIES:
                 # Most entries are of messages consumed long before they were due.
@@ -155,7 +155,7 @@ class Expiry:
                 self._expire_page(message, now_ms)
             elif message.state == READY:
                 self._ready.remove(message)
-                self._queue.retire(message, Reason.EXPIRED)
+                self._queue.dead_letter_ready(message, Reason.EXPIRED)
             if self._turn.is_spent():
                 return not (heap and heap[0][0] <= now_ms)
         return True
@@ -168,7 +168,7 @@ class Expiry:
                 return True
             for message in due:
                 self._ready.remove(message)
-                self._queue.retire(message, Reason.EXPIRED)
+                self._queue.dead_letter_ready(message, Reason.EXPIRED)
             if self._turn.is_spent(len(due)):
                 return False
 
@@ -179,5 +179,5 @@ class Expiry:
         expired, page.expires_at_ms = self._queue.paging.expired(page, now_ms, STEPS_PER_PAGE)
         self._ready.shrink_page(page, len(expired), sum(len(message.body) for message in expired))
         for message in expired:
-            self._queue.retire(message, Reason.EXPIRED)
+            self._queue.dead_letter_ready(message, Reason.EXPIRED)
         self.remember_page(page)

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from rabbitlike.broker.message cimport Message
-from rabbitlike.broker.queues.ready cimport Ready
+from rabbitlike.broker.queues.ordering.ready cimport Ready
 
 
 @cython.final
@@ -12,7 +12,7 @@ cdef class Limits:
     cdef int64_t _max_length
     cdef int64_t _max_bytes
     cdef object _overflow
-    cdef object outbox
+    cdef object held_dead_letters
     cdef bint are_set
     cdef bint refuse
     cdef int64_t _promised_count

@@ -7,13 +7,13 @@ that are kept back are.
 from typing import TYPE_CHECKING
 
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.queues.burial import bury
-from rabbitlike.broker.queues.dead_letter import Reason
-from rabbitlike.broker.queues.ready import Ready
-from rabbitlike.broker.queues.settings import Overflow, QueueSettings
+from rabbitlike.broker.queue_settings.settings import Overflow, QueueSettings
+from rabbitlike.broker.queues.dead_letters.dead_lettering import dead_letter
+from rabbitlike.broker.queues.dead_letters.x_death import Reason
+from rabbitlike.broker.queues.ordering.ready import Ready
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.queues.outbox import Outbox
+    from rabbitlike.broker.queues.dead_letters.held_dead_letters import HeldDeadLetters
     from rabbitlike.broker.queues.queue import Queue
 
 
@@ -30,8 +30,8 @@ class Limits:
         "_queue",
         "_ready",
         "are_set",
+        "held_dead_letters",
         "is_admitting",
-        "outbox",
         "refuse",
     )
 
@@ -42,7 +42,7 @@ class Limits:
         self._max_bytes = -1
         self._overflow = Overflow.DROP_HEAD
         #: The queue's, once it has one.
-        self.outbox: Outbox | None = None
+        self.held_dead_letters: HeldDeadLetters | None = None
         self.are_set = False
         #: The limit was lowered, and those over it go in turns to come.
         self._is_trimming = False
@@ -62,7 +62,7 @@ class Limits:
 
     def detach(self) -> None:
         """The queue is deleted: hold it no longer, so that reference counting frees both."""
-        self.outbox = None
+        self.held_dead_letters = None
         self._queue = None  # type: ignore[assignment]
 
     def have_room(self, count: int, body_bytes: int) -> bool:
@@ -70,9 +70,9 @@ class Limits:
         ready = self._ready
         count += self._promised_count
         body_bytes += self._promised_bytes
-        if self.outbox is not None:
-            count += self.outbox.count
-            body_bytes += self.outbox.body_bytes
+        if self.held_dead_letters is not None:
+            count += self.held_dead_letters.count
+            body_bytes += self.held_dead_letters.body_bytes
         if 0 <= self._max_length < ready.count + count:
             return False
         return not 0 <= self._max_bytes < ready.body_bytes + body_bytes
@@ -99,9 +99,9 @@ class Limits:
         if self.have_room(1, len(message.body)):
             return False
         if self._overflow is Overflow.REJECT_PUBLISH_DLX:
-            bury(queue, message, Reason.MAXLEN)
-        elif queue.trail is not None:
-            queue.trail.refused(message)
+            dead_letter(queue, message, Reason.MAXLEN)
+        elif queue.tracer is not None:
+            queue.tracer.refused(message)
         return True
 
     def trim(self) -> None:
@@ -126,5 +126,5 @@ class Limits:
     def _drop_first(self) -> bool:
         dropped = self._ready.pop()
         if dropped is not None:
-            self._queue.retire(dropped, Reason.MAXLEN)
+            self._queue.dead_letter_ready(dropped, Reason.MAXLEN)
         return dropped is not None

@@ -20,24 +20,24 @@ class Pollers:
         #: Those that wait longest first.
         self._calls: dict[Callable[[], None], None] = {}
 
-    def add(self, tell: Callable[[], None]) -> None:
-        self._calls[tell] = None
+    def add(self, notify: Callable[[], None]) -> None:
+        self._calls[notify] = None
 
-    def remove(self, tell: Callable[[], None]) -> bool:
+    def remove(self, notify: Callable[[], None]) -> bool:
         """It will not be called any more. Was it not called yet?"""
-        if tell not in self._calls:
+        if notify not in self._calls:
             return False
-        del self._calls[tell]
+        del self._calls[notify]
         return True
 
-    def tell(self, count: int) -> None:
+    def notify(self, count: int) -> None:
         """So many messages are ready, so many are told."""
-        for tell in list(self._calls)[:count]:
-            del self._calls[tell]
-            tell()
+        for notify in list(self._calls)[:count]:
+            del self._calls[notify]
+            notify()
 
-    def tell_all(self) -> None:
-        self.tell(len(self._calls))
+    def notify_all(self) -> None:
+        self.notify(len(self._calls))
 
 
 def pollers_of(queue: "Queue") -> Pollers:

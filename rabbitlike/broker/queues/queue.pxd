@@ -1,15 +1,15 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from rabbitlike.broker.counters cimport Counters, Timing
+from rabbitlike.broker.statistics.counters cimport Counters, Timing
 from rabbitlike.broker.message cimport Message
 from rabbitlike.broker.ports cimport Pumped, Subscriber
 from rabbitlike.broker.queues.consumers cimport Consumers
 from rabbitlike.broker.queues.expiry cimport Expiry
 from rabbitlike.broker.queues.limits cimport Limits
-from rabbitlike.broker.queues.log cimport Log
-from rabbitlike.broker.queues.ready cimport Ready
-from rabbitlike.broker.trail cimport Trail
+from rabbitlike.broker.queues.storage.log cimport Log
+from rabbitlike.broker.queues.ordering.ready cimport Ready
+from rabbitlike.broker.tracing.tracer cimport Tracer
 from rabbitlike.broker.turn cimport Turn
 
 cdef int64_t MANY
@@ -25,22 +25,22 @@ cdef class Queue(Pumped):
     cdef readonly object arguments
     cdef readonly object settings
     cdef readonly Turn turn
-    cdef public Trail trail
+    cdef public Tracer tracer
     cdef readonly bint deleted
     cdef readonly int64_t nacked
     cdef public dict deaths
     cdef readonly Ready ready
     cdef readonly object retries
-    cdef readonly object outbox
+    cdef readonly object held_dead_letters
     cdef readonly Expiry expiry
-    cdef readonly object lease
-    cdef public object loans
+    cdef readonly object queue_ttl
+    cdef public object leases
     cdef public object pollers
     cdef Limits _limits
     cdef readonly Consumers consumers
     cdef readonly int64_t served_at_ms
     cdef public int64_t violations
-    cdef readonly object duplicates
+    cdef readonly object deduplication
     cdef readonly int64_t unacked_count
     cdef readonly int64_t unacked_bytes
     cdef readonly bint counts_deliveries
@@ -55,17 +55,17 @@ cdef class Queue(Pumped):
     cdef public object operator_policy
     cdef readonly Counters counters
     cdef readonly dict incoming
-    cdef readonly Timing waiting
-    cdef readonly Timing processing
+    cdef readonly Timing wait_time
+    cdef readonly Timing processing_time
     cdef int64_t next_position
     cdef int64_t window_bytes
-    cdef readonly int64_t crowded_bytes
-    cdef readonly object inflow
+    cdef readonly int64_t congestion_bytes
+    cdef readonly object admission
     cdef readonly Log log
     cdef readonly object paging
     cdef int64_t _delivery_limit
     cdef object _retry
-    cdef bint _holds_letters
+    cdef bint _holds_dead_letters
     cdef bint is_simple
     cdef bint _sparing
 
@@ -90,9 +90,9 @@ cdef class Queue(Pumped):
     @cython.locals(due_at_ms=int64_t)
     cpdef object requeue(self, Message message, int cause=*)
     cpdef object put_back(self, Message message)
-    cdef object _let_go(self, Message message)
-    cpdef object retire(self, Message message, object reason)
-    cdef object _end(self, Message message, object reason)
+    cdef object _leave_unacked(self, Message message)
+    cpdef object dead_letter_ready(self, Message message, object reason)
+    cdef object _dead_letter(self, Message message, object reason)
     cpdef object forget(self, Message message)
     cpdef object wake(self, Subscriber consumer)
     @cython.locals(ttl_ms=int64_t)

@@ -1,46 +1,46 @@
 """A queue: takes messages in, hands them out, and sees each to its end.
 
 A message is in exactly one state: ready (in `ready`), unacked (held by a channel), waiting for its next try (in
-`retries`), a dead letter that cannot go yet (in `outbox`) or settled (acked, expired, dropped, dead-lettered). What is
-unacked and what is persistent is counted here, and for many at once in runs.py. Handing out happens in `pump`, at the
-end of the turn; the few rules that depend on whether a consumer is there at once (TTL 0, length limits) pump first and
-judge then. All of it is synchronous.
+`retries`), a dead letter that cannot go yet (in `held_dead_letters`) or settled (acked, expired, dropped,
+dead-lettered). What is unacked and what is persistent is counted here, and for many at once in runs.py. Handing out
+happens in `pump`, at the end of the turn; the few rules that depend on whether a consumer is there at once (TTL 0,
+length limits) pump first and judge then. All of it is synchronous.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rabbitlike.broker.counters import Counters, Timing
-from rabbitlike.broker.disposal import let_go
-from rabbitlike.broker.duplicates import Duplicates, remembering
+from rabbitlike.broker.disposal import dispose
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.pairs import is_exchange_gone, make_pair
 from rabbitlike.broker.ports import Owner, Publishing, Pumped, Subscriber
-from rabbitlike.broker.queues.burial import bury
+from rabbitlike.broker.publishing.deduplication import Deduplication, remembering
+from rabbitlike.broker.queue_settings.settings import QueueSettings
+from rabbitlike.broker.queues.admission import CONGESTION_BYTES, AdmissionControl
 from rabbitlike.broker.queues.consumers import Consumers
-from rabbitlike.broker.queues.dead_letter import Reason
+from rabbitlike.broker.queues.dead_letters.dead_lettering import dead_letter
+from rabbitlike.broker.queues.dead_letters.held_dead_letters import HeldDeadLetters, warn_of_fallback
+from rabbitlike.broker.queues.dead_letters.x_death import Reason
 from rabbitlike.broker.queues.expiry import Expiry
-from rabbitlike.broker.queues.fairness import read_shares
-from rabbitlike.broker.queues.inflow import CROWDED_BYTES, Inflow
-from rabbitlike.broker.queues.lease import Lease
 from rabbitlike.broker.queues.limits import Limits
-from rabbitlike.broker.queues.log import Log, Page
-from rabbitlike.broker.queues.outbox import Outbox, tell_fallback
-from rabbitlike.broker.queues.paging import Paging
+from rabbitlike.broker.queues.ordering.fairness import read_shares
+from rabbitlike.broker.queues.ordering.ready import Ready
 from rabbitlike.broker.queues.pollers import Pollers
-from rabbitlike.broker.queues.ready import Ready
-from rabbitlike.broker.queues.settings import QueueSettings
-from rabbitlike.broker.queues.waiting import Waiting
+from rabbitlike.broker.queues.queue_ttl import QueueTtl
+from rabbitlike.broker.queues.retries import Retries
+from rabbitlike.broker.queues.storage.log import Log, Page
+from rabbitlike.broker.queues.storage.paging import Paging
 from rabbitlike.broker.states import FAILED, GONE, LOGGED, READY, UNACKED
-from rabbitlike.broker.trail import Trail
+from rabbitlike.broker.statistics.counters import Counters, Timing
+from rabbitlike.broker.statistics.pairs import is_exchange_gone, make_pair
+from rabbitlike.broker.tracing.tracer import Tracer
 from rabbitlike.broker.turn import Turn
 from rabbitlike.protocol.errors import access_refused
 from rabbitlike.protocol.tables import Table
 
 if TYPE_CHECKING:
     from rabbitlike.broker.exchanges import Exchange
-    from rabbitlike.broker.loans import Loans
-    from rabbitlike.broker.policies import Policy
+    from rabbitlike.broker.leases import Leases
+    from rabbitlike.broker.policies.policies import Policy
     from rabbitlike.broker.vhost import Vhost
 
 _PLAIN = QueueSettings()
@@ -53,47 +53,47 @@ class Queue(Pumped):
 
     __slots__ = (
         "_delivery_limit",
-        "_holds_letters",
+        "_holds_dead_letters",
         "_limits",
         "_retry",
         "_sparing",
+        "admission",
         "arguments",
         "auto_delete",
+        "congestion_bytes",
         "consumers",
         "counters",
         "counts_deliveries",
-        "crowded_bytes",
         "deaths",
+        "deduplication",
         "deleted",
         "deposits",
-        "duplicates",
         "durable",
         "expiry",
+        "held_dead_letters",
         "incoming",
-        "inflow",
         "is_late",
         "is_paused",
         "is_simple",
-        "lease",
-        "loans",
+        "leases",
         "log",
         "nacked",
         "name",
         "next_position",
         "operator_policy",
-        "outbox",
         "owner",
         "paging",
         "persistent_bytes",
         "persistent_count",
         "policy",
         "pollers",
-        "processing",
+        "processing_time",
+        "queue_ttl",
         "ready",
         "retries",
         "served_at_ms",
         "settings",
-        "trail",
+        "tracer",
         "turn",
         "unacked_bytes",
         "unacked_count",
@@ -101,7 +101,7 @@ class Queue(Pumped):
         "unacked_persistent_count",
         "vhost",
         "violations",
-        "waiting",
+        "wait_time",
         "window_bytes",
     )
 
@@ -128,7 +128,7 @@ class Queue(Pumped):
         self.turn: Turn = vhost.broker.turn
         self.deleted = False
         #: Who is told of what happens to its messages.
-        self.trail: Trail | None = None
+        self.tracer: Tracer | None = None
         #: How often consumers gave a message back or rejected it, and what it gave up, by the reason.
         self.nacked = 0
         self.deaths: dict[Reason, int] | None = None
@@ -142,12 +142,12 @@ class Queue(Pumped):
         self.paging = Paging(self, vhost.broker)
         self.window_bytes = self.paging.window_bytes
         #: With more than this in memory its publishers may have to wait for its consumers.
-        self.crowded_bytes = min(CROWDED_BYTES, self.window_bytes // 2)
-        self.inflow: Inflow | None = None
+        self.congestion_bytes = min(CONGESTION_BYTES, self.window_bytes // 2)
+        self.admission: AdmissionControl | None = None
         self.ready = Ready(settings.levels, settings.default_priority, self.paging.load)
         self.consumers = Consumers(settings.single_active_consumer, self.turn)
         self.expiry = Expiry(self, self.ready, self.turn)
-        self.lease = Lease(self)
+        self.queue_ttl = QueueTtl(self)
         self._limits = Limits(self, self.ready)
         #: How many were published here that do not conform to its schema.
         self.violations = 0
@@ -161,11 +161,11 @@ class Queue(Pumped):
         self.unacked_persistent_count = 0
         self.unacked_persistent_bytes = 0
         #: Messages that wait for their next try; made when the first one does.
-        self.retries: Waiting | None = None
+        self.retries: Retries | None = None
         #: Dead letters that are kept until they can go; made when the first one dies.
-        self.outbox: Outbox | None = None
+        self.held_dead_letters: HeldDeadLetters | None = None
         #: What was fetched over HTTP and is held there; made when the first one is.
-        self.loans: Loans | None = None
+        self.leases: Leases | None = None
         #: Who is told when there is something that no consumer takes; made when the first one waits.
         self.pollers: Pollers | None = None
         self.next_position = 1
@@ -181,13 +181,13 @@ class Queue(Pumped):
         #: What came from which exchange; made when something does.
         self.incoming: dict[Exchange, Counters] | None = None
         #: From publish to the first time it is handed out, and from being handed out to its ack.
-        self.waiting = Timing()
-        self.processing = Timing()
+        self.wait_time = Timing()
+        self.processing_time = Timing()
         #: What it has seen already; None: it does not mind duplicates.
-        self.duplicates: Duplicates | None = None
+        self.deduplication: Deduplication | None = None
         self.settings = _PLAIN
         self.apply(settings)
-        self.lease.renew()
+        self.queue_ttl.renew()
 
     # In
 
@@ -197,12 +197,12 @@ class Queue(Pumped):
         if not is_plain:
             if self.deleted:
                 return True  # it goes where all its messages went
-            if self.duplicates is not None and self.duplicates.has(message.properties):
+            if self.deduplication is not None and self.deduplication.has(message.properties):
                 return True
             if self._limits.turn_away(message):
                 return False
-            if self.duplicates is not None:
-                self.duplicates.add(message.properties, message.persistent)
+            if self.deduplication is not None:
+                self.deduplication.add(message.properties, message.persistent)
             self.expiry.stamp(message)
         message.position = self.next_position
         self.next_position += 1
@@ -211,10 +211,10 @@ class Queue(Pumped):
         if message.persistent:
             self.persistent_count += 1
             self.persistent_bytes += len(message.body)
-        if self.log is not None or self.ready.memory_bytes > self.crowded_bytes:
+        if self.log is not None or self.ready.memory_bytes > self.congestion_bytes:
             self._keep(message)
-        if self.trail is not None:
-            self.trail.enqueued(message)
+        if self.tracer is not None:
+            self.tracer.enqueued(message)
         if not self.touched:
             self.turn.touch(self)
         if not is_plain:
@@ -239,7 +239,7 @@ class Queue(Pumped):
         self._sparing = False
         if message.state == READY:
             self.ready.remove(message)
-            self.retire(message, Reason.EXPIRED)
+            self.dead_letter_ready(message, Reason.EXPIRED)
 
     def _keep(self, message: Message) -> None:
         """Give the message to the store if it is to outlive us, or if there is no room for it in memory."""
@@ -249,18 +249,18 @@ class Queue(Pumped):
                 log.spill_from = 0
             if (message.persistent and self.durable) or log.spill_from != 0:
                 log.add(message)
-        if self.ready.memory_bytes > self.crowded_bytes:
-            self.turn.crowd(self)
+        if self.ready.memory_bytes > self.congestion_bytes:
+            self.turn.note_congestion(self)
             if self.ready.memory_bytes > self.window_bytes and (log is None or log.spill_from == 0):
                 self.log = self.paging.spill(log, self.next_position)
 
     def make_wait(self, publisher: Publishing) -> bool:
-        """The queue is crowded: must this publisher wait until consumers have caught up?"""
+        """The queue is congested: must this publisher wait until consumers have caught up?"""
         if self.deleted or not self.consumers.all:
             return False
-        if self.inflow is None:
-            self.inflow = Inflow(self, self.crowded_bytes)
-        return self.inflow.wait(publisher)
+        if self.admission is None:
+            self.admission = AdmissionControl(self, self.congestion_bytes)
+        return self.admission.wait(publisher)
 
     def make_room(self) -> None:
         """Somebody may take what is ready: hand it out now."""
@@ -312,8 +312,8 @@ class Queue(Pumped):
     def _serve(self, is_all: bool) -> None:
         self.counters.active_at_ms = self.turn.now_ms
         self._hand_out(is_all)
-        if self.inflow is not None:
-            self.inflow.drained()
+        if self.admission is not None:
+            self.admission.drained()
 
     def _hand_out(self, is_all: bool) -> None:
         """What is judged by whether a consumer was there at once cannot wait for another turn: ``is_all``."""
@@ -324,15 +324,15 @@ class Queue(Pumped):
             consumer = self.consumers.take()
             if consumer is None:
                 if self.pollers is not None:
-                    self.pollers.tell(ready.count)
+                    self.pollers.notify(ready.count)
                 return
             message = None if ready.is_spilling and not is_all and self.is_reading() else self.take()
             if message is None:
                 if self.is_late:
                     self.turn.touch(self)
                 return
-            if self.trail is not None:
-                self.trail.delivered(message, consumer)
+            if self.tracer is not None:
+                self.tracer.delivered(message, consumer)
             consumer.deliver(message)
             if self.log is not None and self.log.hold_until != 0:
                 consumer.hold(self.log.hold_until)
@@ -353,7 +353,7 @@ class Queue(Pumped):
             if message is None:
                 return None
             if message.expires_at_ms != 0 and not self._sparing and message.expires_at_ms <= self.turn.now_ms:
-                self.retire(message, Reason.EXPIRED)
+                self.dead_letter_ready(message, Reason.EXPIRED)
                 if self.turn.is_spent() and self.ready.count:
                     self.is_late = True
                     return None
@@ -372,9 +372,9 @@ class Queue(Pumped):
                 if self.retries is not None:
                     self.retries.gone(message)
             elif message.published_at_ms == self.turn.now_ms:
-                self.waiting.at_once += 1
+                self.wait_time.at_once += 1
             else:
-                self.waiting.add(self.turn.now_ms - message.published_at_ms)
+                self.wait_time.add(self.turn.now_ms - message.published_at_ms)
             if message.logged == LOGGED and self.log is not None:
                 self.log.delivered(message)
             return message
@@ -389,11 +389,11 @@ class Queue(Pumped):
         if self.deleted:
             return None
         if self.settings.expires_ms is not None:
-            self.lease.renew()
+            self.queue_ttl.renew()
         if self.is_paused:
             return None
         if self.ready.count == 0 and self.retries is not None:
-            self.retries.hurry()
+            self.retries.read_due()
         self.counters.active_at_ms = self.turn.now_ms
         return self.take()
 
@@ -409,11 +409,11 @@ class Queue(Pumped):
         self.counters.ack += 1
         self.counters.active_at_ms = self.turn.now_ms
         if delivered_at_ms == self.turn.now_ms:
-            self.processing.at_once += 1
+            self.processing_time.at_once += 1
         else:
-            self.processing.add(self.turn.now_ms - delivered_at_ms)
-        if self.trail is not None:
-            self.trail.acked(message, delivered_at_ms)
+            self.processing_time.add(self.turn.now_ms - delivered_at_ms)
+        if self.tracer is not None:
+            self.tracer.acked(message, delivered_at_ms)
         done_with(self, message)
 
     def settle(self, message: Message) -> None:
@@ -421,43 +421,43 @@ class Queue(Pumped):
         done_with(self, message)
 
     def reject(self, message: Message) -> None:
-        """The consumer wants it neither done nor back: it is dead."""
+        """The consumer wants it neither done nor back: dead-letter it."""
         self.nacked += 1
-        self._let_go(message)
+        self._leave_unacked(message)
         if not self.deleted:
-            self._end(message, Reason.REJECTED)
+            self._dead_letter(message, Reason.REJECTED)
 
     def requeue(self, message: Message, cause: int = FAILED) -> Reason | None:
         """Back to where it stood, marked as delivered before; at once, or when its next try is due. Or it ends for the
         reason given back."""
         self.nacked += 1
-        self._let_go(message)
+        self._leave_unacked(message)
         if self.deleted:
             return None
         if message.attempts != 1 or not self.paging.forgives(message.position):
             message.attempts += 1
         if 0 <= self._delivery_limit < message.attempts:
-            self._end(message, Reason.DELIVERY_LIMIT)
+            self._dead_letter(message, Reason.DELIVERY_LIMIT)
             return Reason.DELIVERY_LIMIT
         if 0 < message.expires_at_ms <= self.turn.now_ms:
-            self.retire(message, Reason.EXPIRED)
+            self.dead_letter_ready(message, Reason.EXPIRED)
             return Reason.EXPIRED
         if self._retry is not None:
             due_at_ms = self._retry.next_try_ms(
                 message.attempts, cause, message.published_at_ms, message.expires_at_ms, self.turn.now_ms
             )
             if due_at_ms < 0:
-                self._end(message, Reason.RETRY_TIMEOUT)
+                self._dead_letter(message, Reason.RETRY_TIMEOUT)
                 return Reason.RETRY_TIMEOUT
             if due_at_ms > 0:
-                if self.trail is not None:
-                    self.trail.requeued(message, True)
-                self.hold_back().add(message, due_at_ms)
+                if self.tracer is not None:
+                    self.tracer.requeued(message, True)
+                self.ensure_retries().add(message, due_at_ms)
                 return None
         if message.logged == LOGGED and self.log is not None:
             self.log.returned(message)
-        if self.trail is not None:
-            self.trail.requeued(message, False)
+        if self.tracer is not None:
+            self.tracer.requeued(message, False)
         self.put_back(message)
         return None
 
@@ -474,22 +474,22 @@ class Queue(Pumped):
             self.expiry.remember(message)
         self._limits.trim()
 
-    def hold_back(self) -> Waiting:
+    def ensure_retries(self) -> Retries:
         """Where messages wait for their next try."""
         if self.retries is None:
-            self.retries = Waiting(self)
+            self.retries = Retries(self)
         return self.retries
 
-    def keep_letters(self) -> Outbox:
+    def ensure_held_dead_letters(self) -> HeldDeadLetters:
         """Where dead letters are until they have gone."""
-        if self.outbox is None:
-            self.outbox = self._limits.outbox = Outbox(self)
-        return self.outbox
+        if self.held_dead_letters is None:
+            self.held_dead_letters = self._limits.held_dead_letters = HeldDeadLetters(self)
+        return self.held_dead_letters
 
-    def _let_go(self, message: Message) -> None:
+    def _leave_unacked(self, message: Message) -> None:
         """It is not unacked any more."""
         if self.ready.has_levels:
-            self.ready.let_go(message)
+            self.ready.leave_unacked(message)
         self.unacked_count -= 1
         self.unacked_bytes -= len(message.body)
         if message.persistent:
@@ -498,12 +498,12 @@ class Queue(Pumped):
 
     # Ends of those that nobody holds
 
-    def retire(self, message: Message, reason: Reason) -> None:
-        """A ready message, out of the line already, comes to its end without having been delivered."""
+    def dead_letter_ready(self, message: Message, reason: Reason) -> None:
+        """Dead-letter a ready message that is out of the line already."""
         message.state = GONE
         if self.retries is not None:
             self.retries.gone(message)
-        self._end(message, reason)
+        self._dead_letter(message, reason)
 
     def drop(self, message: Message, page: Page | None = None) -> None:
         """Take one ready message out for good, undelivered and not as a dead letter: from memory, or from a page."""
@@ -517,30 +517,30 @@ class Queue(Pumped):
 
     def purge(self) -> int:
         """Drop all that is ready, waits for its next try or is a dead letter here still; how many that were."""
-        count = self.ready.count + self.waiting_count + self.letter_count
-        aside = [] if self.retries is None else self.retries.clear()
-        if self.outbox is not None:
-            aside += self.outbox.messages()
+        count = self.ready.count + self.awaiting_retry_count + self.held_dead_letter_count
+        deferred = [] if self.retries is None else self.retries.clear()
+        if self.held_dead_letters is not None:
+            deferred += self.held_dead_letters.messages()
         if self.log is not None and not self.deleted:
-            self.paging.purge(self.log, aside)
+            self.paging.purge(self.log, deferred)
         held: list[list[Any]] = self.ready.clear()
-        if self.outbox is not None:
-            self.outbox.clear()  # not before pages were read, which leave out what is in there
+        if self.held_dead_letters is not None:
+            self.held_dead_letters.clear()  # not before pages were read, which leave out what is in there
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
-        held += [self.expiry.clear(), aside]
+        held += [self.expiry.clear(), deferred]
         self.paging.forget()
         if count > MANY:
-            let_go(self.turn, held)
+            dispose(self.turn, held)
         return count
 
-    def _end(self, message: Message, reason: Reason) -> None:
+    def _dead_letter(self, message: Message, reason: Reason) -> None:
         """The queue is done with a message: the store may forget it, and a dead letter may go out, in the same
-        commit. Or it is kept until that letter can go."""
-        if self._holds_letters:
-            self.keep_letters().add(message, reason)
+        commit. Or it is kept until it can go."""
+        if self._holds_dead_letters:
+            self.ensure_held_dead_letters().add(message, reason)
         else:
-            bury(self, message, reason, is_held=True)
+            dead_letter(self, message, reason, is_held=True)
 
     def forget(self, message: Message) -> None:
         """It is not this queue's any more."""
@@ -556,7 +556,7 @@ class Queue(Pumped):
         if not self.consumers.admit(exclusive):
             raise access_refused(f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use")
         self.consumers.add(consumer, exclusive)
-        self.lease.renew()
+        self.queue_ttl.renew()
         self.turn.touch(self)
 
     def remove_consumer(self, consumer: Subscriber) -> None:
@@ -567,7 +567,7 @@ class Queue(Pumped):
         elif self.auto_delete:
             self.vhost.delete_queue(self)
         else:
-            self.lease.renew()
+            self.queue_ttl.renew()
 
     def cancel_consumer(self, consumer: Subscriber) -> None:
         """An operator ends a consumer: its client is told as if the queue had gone, what it holds stays with it."""
@@ -588,43 +588,43 @@ class Queue(Pumped):
         )
         if is_shared_otherwise:
             self.ready.shares = read_shares(settings.weights, settings.priority_max_wait_ms, self.turn)
-        if settings.dead_letter_strategy == "at-least-once" and not settings.holds_letters:
-            tell_fallback(self, settings)
+        if settings.dead_letter_strategy == "at-least-once" and not settings.holds_dead_letters:
+            warn_of_fallback(self, settings)
         self.settings = settings
-        self._holds_letters = settings.holds_letters
+        self._holds_dead_letters = settings.holds_dead_letters
         ttl_ms = -1 if settings.message_ttl_ms is None else settings.message_ttl_ms
         self.expiry.change_ttl(ttl_ms)
         self._limits.apply(settings)
         self._delivery_limit = -1 if settings.delivery_limit is None else settings.delivery_limit
         self._retry = settings.retry
         self.counts_deliveries = settings.queue_type == "quorum" or settings.delivery_limit is not None
-        if self.duplicates is not None or settings.duplicates is not None:
+        if self.deduplication is not None or settings.deduplication is not None:
             owner = "" if self.log is None else f"queue {self.log.queue_id}"
             is_stored = self.durable and bool(owner)
-            self.duplicates = remembering(
-                self.duplicates, settings.duplicates, owner, self.turn, self.vhost.broker.journal, is_stored
+            self.deduplication = remembering(
+                self.deduplication, settings.deduplication, owner, self.turn, self.vhost.broker.journal, is_stored
             )
-        self.is_simple = ttl_ms < 0 and not self._limits.are_set and self.duplicates is None
+        self.is_simple = ttl_ms < 0 and not self._limits.are_set and self.deduplication is None
 
     def change(self, settings: QueueSettings) -> None:
-        """Take on other settings while in use: limits hold at once, a lease begins anew.
+        """Take on other settings while in use: limits hold at once, the queue's TTL starts again.
 
         parity: what waits already keeps the TTL it came with.
         """
         is_trace_changed = settings.trace is not self.settings.trace
-        is_judged_otherwise = settings.schema != self.settings.schema or (
+        is_validated_otherwise = settings.schema != self.settings.schema or (
             settings.max_message_size != self.settings.max_message_size
         )
-        if is_judged_otherwise:
+        if is_validated_otherwise:
             self.vhost.renew_routes()  # channels know whether they must look at bodies
         timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
         self.apply(settings)
         if is_trace_changed:
             self.vhost.retrace_queue(self)
-        self.lease.renew()
+        self.queue_ttl.renew()
         self._limits.trim()
-        if self.outbox is not None:
-            self.outbox.changed()
+        if self.held_dead_letters is not None:
+            self.held_dead_letters.changed()
         if (settings.consumer_timeout_ms, settings.ack_timeout_ms) != timeouts:
             for consumer in self.consumers.all:
                 consumer.retime()
@@ -642,26 +642,26 @@ class Queue(Pumped):
     def start_at(self, next_position: int) -> None:
         """Recovery: positions go on behind those of the last run, of which only persistent messages are left."""
         self.next_position = next_position
-        self.persistent_count = self.ready.count + self.waiting_count + self.letter_count
-        self.persistent_bytes = self.ready.body_bytes + self.aside_bytes
+        self.persistent_count = self.ready.count + self.awaiting_retry_count + self.held_dead_letter_count
+        self.persistent_bytes = self.ready.body_bytes + self.deferred_bytes
 
     def delete(self) -> None:
         """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
         self.deleted = True
-        if self.duplicates is not None:
-            self.duplicates.forget()
+        if self.deduplication is not None:
+            self.deduplication.forget()
         if self.log is not None:
             self.log.delete()
         if self.retries is not None:
             self.retries.stop()
-        if self.outbox is not None:
-            self.outbox.stop()
-        if self.loans is not None:
-            self.loans.stop()
+        if self.held_dead_letters is not None:
+            self.held_dead_letters.stop()
+        if self.leases is not None:
+            self.leases.stop()
         if self.pollers is not None:
-            self.pollers.tell_all()
-        if self.inflow is not None:
-            self.inflow.stop()
+            self.pollers.notify_all()
+        if self.admission is not None:
+            self.admission.stop()
         gone = self.consumers.remove_all()
         gone.reverse()
         self.turn.run(partial(self._cancel_some, gone))
@@ -673,10 +673,10 @@ class Queue(Pumped):
         hold may be settled as before."""
         self.is_simple = False  # what is still published here takes the way that looks whether it is deleted
         self.expiry.detach()
-        self.lease.detach()
+        self.queue_ttl.detach()
         self._limits.detach()
         self.paging.detach()
-        self.retries = self.outbox = self.loans = self.incoming = self.inflow = None
+        self.retries = self.held_dead_letters = self.leases = self.incoming = self.admission = None
 
     def _cancel_some(self, gone: list[Subscriber]) -> bool:
         """Tell consumers that the queue has gone, the first of them last in the list; True: there are more."""
@@ -693,25 +693,25 @@ class Queue(Pumped):
         return self.ready.count
 
     @property
-    def waiting_count(self) -> int:
+    def awaiting_retry_count(self) -> int:
         """Messages that wait for their next try."""
         return 0 if self.retries is None else self.retries.count
 
     @property
-    def letter_count(self) -> int:
+    def held_dead_letter_count(self) -> int:
         """Dead letters that have not gone yet."""
-        return 0 if self.outbox is None else self.outbox.count
+        return 0 if self.held_dead_letters is None else self.held_dead_letters.count
 
     @property
-    def aside_bytes(self) -> int:
+    def deferred_bytes(self) -> int:
         """Octets of the bodies of those that are neither ready nor unacked."""
         waiting = 0 if self.retries is None else self.retries.body_bytes
-        return waiting if self.outbox is None else waiting + self.outbox.body_bytes
+        return waiting if self.held_dead_letters is None else waiting + self.held_dead_letters.body_bytes
 
     @property
     def is_idle(self) -> bool:
         """Has it no message at all, in whatever state?"""
-        return not (self.ready.count or self.unacked_count or self.waiting_count or self.letter_count)
+        return not (self.ready.count or self.unacked_count or self.awaiting_retry_count or self.held_dead_letter_count)
 
     @property
     def last_position(self) -> int:
@@ -725,13 +725,13 @@ class Queue(Pumped):
     @property
     def is_logged(self) -> bool:
         """Whether the event log is told of its messages."""
-        return self.trail is not None and self.trail.is_logged
+        return self.tracer is not None and self.tracer.is_logged
 
 
 def done_with(queue: Queue, message: Message) -> None:
     """A message that was handed out is done with. No method, so that it is part of those that call it."""
     if queue.ready.has_levels:
-        queue.ready.let_go(message)
+        queue.ready.leave_unacked(message)
     queue.unacked_count -= 1
     queue.unacked_bytes -= len(message.body)
     if message.persistent:

@@ -15,12 +15,12 @@ LONGEST_RUN = 256
 
 
 def admits_run(queue: Queue, memory_bytes: int) -> bool:
-    """Can it take in messages that need so much memory, with nothing to judge or store?"""
+    """Can it take in messages that need so much memory, with nothing to check or store?"""
     return queue.is_simple and queue.log is None and queue.ready.memory_bytes + memory_bytes <= queue.window_bytes
 
 
 def enqueue_run(queue: Queue, messages: list[Message], body_bytes: int) -> None:
-    """`Queue.enqueue`, after `admits_run` said yes; but whoever publishes them tells the trail."""
+    """`Queue.enqueue`, after `admits_run` said yes; but whoever publishes them tells the tracer."""
     for message in messages:
         message.position = queue.next_position
         queue.next_position += 1
@@ -31,8 +31,8 @@ def enqueue_run(queue: Queue, messages: list[Message], body_bytes: int) -> None:
         queue.persistent_count += count
         queue.persistent_bytes += body_bytes
     queue.turn.touch(queue)
-    if queue.ready.memory_bytes > queue.crowded_bytes:
-        queue.turn.crowd(queue)
+    if queue.ready.memory_bytes > queue.congestion_bytes:
+        queue.turn.note_congestion(queue)
 
 
 def find_run(queue: Queue, like: Message, most: int) -> list[Message]:
@@ -70,11 +70,11 @@ def take_run(queue: Queue, run: list[Message], consumer: Subscriber) -> None:
         message.state = UNACKED
         body_bytes += len(message.body)
         if message.published_at_ms != published_at_ms:
-            queue.waiting.add(now_ms - published_at_ms, since)
+            queue.wait_time.add(now_ms - published_at_ms, since)
             published_at_ms = message.published_at_ms
             since = 0
         since += 1
-    queue.waiting.add(now_ms - published_at_ms, since)
+    queue.wait_time.add(now_ms - published_at_ms, since)
     count = len(run)
     queue.ready.pop_run(run, body_bytes)
     if consumer.no_ack:  # settled thereby
@@ -87,8 +87,8 @@ def take_run(queue: Queue, run: list[Message], consumer: Subscriber) -> None:
         if like.persistent:
             queue.unacked_persistent_count += count
             queue.unacked_persistent_bytes += body_bytes
-    if queue.trail is not None:
-        queue.trail.delivered_run(run, consumer)
+    if queue.tracer is not None:
+        queue.tracer.delivered_run(run, consumer)
 
 
 def ack_run(queue: Queue, messages: list[Message], delivered_at_ms: int) -> None:
@@ -96,8 +96,8 @@ def ack_run(queue: Queue, messages: list[Message], delivered_at_ms: int) -> None
     count = len(messages)
     queue.counters.ack += count
     queue.counters.active_at_ms = queue.turn.now_ms
-    queue.processing.add(queue.turn.now_ms - delivered_at_ms, count)
-    if queue.trail is not None:
-        queue.trail.acked_run(messages, delivered_at_ms)
+    queue.processing_time.add(queue.turn.now_ms - delivered_at_ms, count)
+    if queue.tracer is not None:
+        queue.tracer.acked_run(messages, delivered_at_ms)
     for message in messages:
         done_with(queue, message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from rabbitlike.broker import queue_metrics
+from rabbitlike.broker.statistics import queue_metrics
 from rabbitlike.management.prometheus.groups import head, of_queue, queues
 
 if TYPE_CHECKING:

@@ -20,14 +20,14 @@ from prometheus_client.core import (
 from rabbitlike import __version__
 from rabbitlike.broker.alarms import DISK, MEMORY
 from rabbitlike.broker.budget import TURNS_MS
-from rabbitlike.broker.counters import SIZES
-from rabbitlike.broker.queues.dead_letter import Fate
-from rabbitlike.management.kinds import NODE_COUNTS, NODE_LENGTHS
-from rabbitlike.management.node import ERLANG, PROCESSES
+from rabbitlike.broker.queues.dead_letters.x_death import DeadLetterOutcome
+from rabbitlike.broker.statistics.counters import SIZES
+from rabbitlike.management.node.node import ERLANG, PROCESSES
 from rabbitlike.management.prometheus.groups import IN, OUT
+from rabbitlike.management.statistics.kinds import NODE_COUNTS, NODE_LENGTHS
 
 if TYPE_CHECKING:
-    from rabbitlike.broker.commits import Histogram
+    from rabbitlike.broker.statistics.commits import Histogram
     from rabbitlike.management.context import Context
 
 AMQP: Final = "amqp091"
@@ -226,7 +226,7 @@ def logins(here: Context) -> Iterator[Metric]:
             ("_failed", "failed authentication attempts"),
         )
     ]
-    for each in here.broker.attempts.totals():
+    for each in here.broker.login_attempts.totals():
         for family, count in zip(found, (each.succeeded + each.failed, each.succeeded, each.failed), strict=True):
             family.add_metric((each.protocol,), count)
     yield from found
@@ -239,14 +239,14 @@ def dead_letters(here: Context) -> Iterator[Metric]:
             f"Total number of messages dead-lettered due to {reason.value.replace('_', ' ')}",
             labels=("queue_type", "dead_letter_strategy"),
         )
-        family.add_metric((QUEUE_TYPE, "disabled"), counts[Fate.DROPPED])
-        family.add_metric((QUEUE_TYPE, "at_most_once"), counts[Fate.AT_MOST_ONCE])
-        family.add_metric((QUORUM, "at_least_once"), counts[Fate.AT_LEAST_ONCE])
+        family.add_metric((QUEUE_TYPE, "disabled"), counts[DeadLetterOutcome.DROPPED])
+        family.add_metric((QUEUE_TYPE, "at_most_once"), counts[DeadLetterOutcome.AT_MOST_ONCE])
+        family.add_metric((QUORUM, "at_least_once"), counts[DeadLetterOutcome.AT_LEAST_ONCE])
         yield family
     yield _labelled(
         "messages_dead_lettered_confirmed",
         "Total number of messages dead-lettered and confirmed by target queues",
-        here.broker.letters_taken,
+        here.broker.dead_letters_confirmed,
         {"queue_type": QUORUM, "dead_letter_strategy": "at_least_once"},
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from rabbitlike.broker import queue_metrics
+from rabbitlike.broker.statistics import queue_metrics
 from rabbitlike.broker.views import text
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from rabbitlike.broker import queue_metrics
-from rabbitlike.management.lists import Slices
+from rabbitlike.broker.statistics import queue_metrics
+from rabbitlike.management.listing.lists import Slices
 from rabbitlike.management.prometheus import families
 from rabbitlike.management.prometheus.documented import documented
 from rabbitlike.management.prometheus.groups import (
@@ -52,7 +52,7 @@ _QUEUE_FAMILIES: Final = (QUEUE_COARSE, QUEUE_CONSUMERS, QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Selection:
     """Which metrics are wanted: of which endpoint, and for the detailed one, which families of which vhosts."""
 
     endpoint: Endpoint = "aggregated"
@@ -70,8 +70,8 @@ class _Chunk(Collector):
         return self._metrics
 
 
-async def exposition(here: Context, asked: Asked) -> AsyncIterator[bytes]:
-    """The text, piece by piece, with a breath between them."""
+async def exposition(here: Context, asked: Selection) -> AsyncIterator[bytes]:
+    """The text, piece by piece, with a pause between them."""
     slices = Slices()
     lines = _lines(here, asked)
     gathered: list[str] = []
@@ -81,11 +81,11 @@ async def exposition(here: Context, asked: Asked) -> AsyncIterator[bytes]:
             if piece := "".join(gathered).encode():
                 yield piece
             gathered.clear()
-            await slices.breathe()
+            await slices.pause()
     yield "".join(gathered).encode()
 
 
-def _lines(here: Context, asked: Asked) -> Iterator[str]:
+def _lines(here: Context, asked: Selection) -> Iterator[str]:
     """Everything, in steps that take little each: a line, a family, or nothing where an object was only looked at."""
     if asked.endpoint == "detailed":
         wanted = [group for name, group in BY_NAME.items() if name in asked.families]
@@ -166,7 +166,7 @@ def _whole(here: Context) -> Iterator[str]:
     yield from _written(families.logins(here))
 
 
-def _cluster(here: Context, asked: Asked) -> Iterator[str]:
+def _cluster(here: Context, asked: Selection) -> Iterator[str]:
     """parity: families that only the detailed endpoint has, under a prefix of their own."""
     broker = here.broker
     seen = [vhost for name, vhost in broker.vhosts.items() if asked.vhosts is None or name in asked.vhosts]

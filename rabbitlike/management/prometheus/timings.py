@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Literal
 
-from rabbitlike.broker.counters import BOUNDS_MS, Timing
+from rabbitlike.broker.statistics.counters import BOUNDS_MS, Timing
 from rabbitlike.management.prometheus.groups import head, of_queue, queues
 
 if TYPE_CHECKING:
@@ -15,9 +15,13 @@ Name = Literal["waiting", "processing", "latency"]
 
 #: Which timing of a queue, the metric and what it means.
 _SAID: Final[dict[Name, tuple[str, str, str]]] = {
-    "waiting": ("waiting", "rabbitlike_queue_wait_seconds", "Time from publish to the first delivery"),
-    "processing": ("processing", "rabbitlike_queue_processing_seconds", "Time from delivery to its acknowledgement"),
-    "latency": ("waiting", "rabbitlike_queue_delivery_latency_seconds", "Time from publish to the first delivery"),
+    "waiting": ("wait_time", "rabbitlike_queue_wait_seconds", "Time from publish to the first delivery"),
+    "processing": (
+        "processing_time",
+        "rabbitlike_queue_processing_seconds",
+        "Time from delivery to its acknowledgement",
+    ),
+    "latency": ("wait_time", "rabbitlike_queue_delivery_latency_seconds", "Time from publish to the first delivery"),
 }
 #: Upper bounds; the last bucket has none.
 _BOUNDS: Final = (*(str(bound_ms / 1000) for bound_ms in BOUNDS_MS), "+Inf")

@@ -4,46 +4,24 @@ from typing import Final
 
 from fastapi import APIRouter
 
-import rabbitlike.management.paths  # noqa: F401 - what the routes' paths are written in
-from rabbitlike.management.routes import (
-    bindings,
-    channels,
-    connections,
-    consumers,
-    dead_letters,
-    definitions,
-    delayed,
-    description,
-    exchanges,
+import rabbitlike.management.http.paths  # noqa: F401 - what the routes' paths are written in
+from rabbitlike.management.routes import description, pages, v1
+from rabbitlike.management.routes.accounts import limits, logins, permissions, topic_permissions, users, whoami
+from rabbitlike.management.routes.clients import channels, connections, consumers
+from rabbitlike.management.routes.messaging import dead_letters, delayed, held, messages, rpc, traces, webhooks
+from rabbitlike.management.routes.node import (
     features,
     health,
-    held,
-    limits,
     liveness,
-    logins,
     logs,
-    messages,
     metrics,
     nodes,
     overview,
-    pages,
-    parameters,
-    permissions,
     plugins,
-    policies,
-    queues,
-    quorum,
-    rpc,
-    schemas,
-    topic_permissions,
-    traces,
     upkeep,
-    users,
-    v1,
-    vhosts,
-    webhooks,
-    whoami,
 )
+from rabbitlike.management.routes.settings import definitions, parameters, policies
+from rabbitlike.management.routes.topology import bindings, exchanges, queues, quorum, schemas, vhosts
 
 #: In the order they are tried.
 ROUTERS: Final[tuple[APIRouter, ...]] = (

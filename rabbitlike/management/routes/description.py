@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from fastapi import Request, Response
 
 from rabbitlike.management.auth import Member
-from rabbitlike.management.replies import encode
-from rabbitlike.management.routing import LateRoute, Router
+from rabbitlike.management.http.replies import encode
+from rabbitlike.management.http.routing import LateRoute, Router
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

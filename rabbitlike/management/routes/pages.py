@@ -9,8 +9,8 @@ from fastapi import Request, Response
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from rabbitlike.management import admin_script
+from rabbitlike.management.http.routing import Router
 from rabbitlike.management.reference_page import POLICY, api_page, cli_page
-from rabbitlike.management.routing import Router
 
 router = Router(prefix="")
 

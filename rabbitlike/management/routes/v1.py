@@ -13,17 +13,21 @@ from uuid import uuid4
 from fastapi import Query, Request, Response
 from pydantic import Field, JsonValue
 
-from rabbitlike.broker import access, verbs, views
-from rabbitlike.broker.policies import Policy, make_policy
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker import views
+from rabbitlike.broker.accounts import access
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import Policy, make_policy
+from rabbitlike.broker.publishing import verbs
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.vhost import Vhost, plain_name
-from rabbitlike.management import dead_letters, lists, shown
+from rabbitlike.management import dead_letters
 from rabbitlike.management.auth import Caller, Member, Policymaker
-from rabbitlike.management.bodies import Arguments, Body, checked_name
 from rabbitlike.management.context import Context, Here
-from rabbitlike.management.dead_letters import Wanted
-from rabbitlike.management.errors import ApiError, bad_request
+from rabbitlike.management.dead_letters import DeadLetterFilter
+from rabbitlike.management.http.bodies import Arguments, Body, checked_name
+from rabbitlike.management.http.errors import ApiError, bad_request
+from rabbitlike.management.http.routing import Router
+from rabbitlike.management.listing import lists, shown
 from rabbitlike.management.messages import filter_of, to_properties
 from rabbitlike.management.queue_config import (
     PRIORITY,
@@ -33,10 +37,9 @@ from rabbitlike.management.queue_config import (
     pattern_of,
     policy_name,
 )
-from rabbitlike.management.queue_stats import stats_of
-from rabbitlike.management.routes.dead_letters import retry_letter
-from rabbitlike.management.routes.policies import applied, whole_definition
-from rabbitlike.management.routing import Router
+from rabbitlike.management.routes.messaging.dead_letters import retry_dead_letter
+from rabbitlike.management.routes.settings.policies import applied, whole_definition
+from rabbitlike.management.statistics.queue_stats import stats_of
 from rabbitlike.management.turns import check_unblocked, stored, turn
 
 router = Router("v1", prefix="/api/v1")
@@ -225,7 +228,7 @@ async def publish(here: Here, caller: Member, queue: str, body: NewMessage, vhos
 
 
 @router.get("/queues/{queue:name}/dlq", response_model=None)
-async def read_letters(
+async def read_dead_letters(
     request: Request,
     here: Here,
     caller: Member,
@@ -238,10 +241,10 @@ async def read_letters(
     found = _find(here, caller, vhost, queue)
     caller.permit_in(found.vhost)("read", "queue", queue)
     sources = dead_letters.sources_of(caller, found)
-    wanted = Wanted.of(found, filter_of(request.query_params), reason)
+    wanted = DeadLetterFilter.of(found, filter_of(request.query_params), reason)
     page = await dead_letters.page(sources, wanted, limit, after)
-    show = partial(dead_letters.letter_view, encoding="auto", truncate=None)
-    return await lists.written(request, page.letters, show, {"next": page.following}, "messages")
+    show = partial(dead_letters.dead_letter_view, encoding="auto", truncate=None)
+    return await lists.written(request, page.dead_letters, show, {"next": page.following}, "messages")
 
 
 @router.post("/queues/{queue:name}/dlq/{letter:name}/retry", response_model=None)
@@ -249,7 +252,7 @@ async def retry(here: Here, caller: Member, queue: str, letter: str, vhost: In =
     found = _find(here, caller, vhost, queue)
     caller.permit_in(found.vhost)("read", "queue", queue)
     try:
-        await retry_letter(here, caller, found, letter)
+        await retry_dead_letter(here, caller, found, letter)
     except ApiError as error:
         if error.status == 404:
             raise ApiError(404, "MessageNotFound", "there is no such dead letter") from None

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pamqp import commands
 
 from rabbitlike.broker.message import cost_of, with_delivery_count
-from rabbitlike.broker.queues.arguments import check_consumer, consumer_ack_timeout, consumer_priority
-from rabbitlike.broker.reply_names import DIRECT_REPLY
-from rabbitlike.broker.verbs import check_fetch, count_fetch
+from rabbitlike.broker.publishing.reply_names import DIRECT_REPLY
+from rabbitlike.broker.publishing.verbs import check_fetch, count_fetch
+from rabbitlike.broker.queue_settings.arguments import check_consumer, consumer_ack_timeout, consumer_priority
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import not_allowed, not_implemented, precondition_failed
 from rabbitlike.session.consumer import Consumer
@@ -143,8 +143,8 @@ def _get(channel: Channel, queue: Queue, method: commands.Basic.Get) -> bool:
     if queue.hold_until:
         channel.connection.hold_deliveries(queue.hold_until)
     count_fetch(queue, message, channel.counters, channel.pair_with(queue), channel.totals, no_ack=method.no_ack)
-    if queue.trail is not None:
-        queue.trail.fetched(message, channel.client(), method.no_ack)
+    if queue.tracer is not None:
+        queue.tracer.fetched(message, channel.client(), method.no_ack)
     if method.no_ack:
         queue.settle(message)
     else:

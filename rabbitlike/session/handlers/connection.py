@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pamqp import commands
 
-from rabbitlike.broker.attempts import AMQP
+from rabbitlike.broker.accounts.login_attempts import AMQP
 from rabbitlike.protocol import handshake, methods
 from rabbitlike.protocol.constants import FRAME_OVERHEAD
 from rabbitlike.protocol.errors import AmqpError, access_refused, not_allowed
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pamqp.base import Frame
 
-    from rabbitlike.broker.users import User
+    from rabbitlike.broker.accounts.users import User
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.session.connection import Connection
 
@@ -42,9 +42,9 @@ _CLOSE_OK = methods.encode(methods.make(commands.Connection.CloseOk), 0)
 
 def greet(connection: Connection, header: bytes) -> bool:
     """Answer the protocol header. False: the client speaks something else, and its socket is on its way out."""
-    stranger = handshake.check_header(header)
-    if stranger is not None:
-        log.warning("connection %s: peer speaks %s", connection.name, stranger)
+    peer_protocol = handshake.check_header(header)
+    if peer_protocol is not None:
+        log.warning("connection %s: peer speaks %s", connection.name, peer_protocol)
         # spec: say which protocol would be understood, and hang up without another word.
         connection.wire.write(handshake.PROTOCOL_HEADER)
         connection.wire.close()
@@ -70,7 +70,7 @@ def start_ok(connection: Connection, method: commands.Connection.StartOk) -> Non
     connection.capabilities = _capabilities(connection.client_properties)
     connection.mechanism = method.mechanism
     credentials = handshake.read_credentials(method.mechanism, method.response, connection.peer.certificate_name)
-    failures, host = connection.broker.failures, connection.peer.host
+    failures, host = connection.broker.login_failures, connection.peer.host
     if credentials.password is not None and failures.wait_ms(host, credentials.user):
         _refuse_unchecked(connection, credentials.user)
         return
@@ -98,7 +98,7 @@ def _capabilities(client_properties: Table) -> dict[str, bool]:
 def _log_in(connection: Connection, credentials: Credentials) -> User | None:
     """The user, if it is one and may come from where it comes."""
     users, host = connection.broker.users, connection.peer.host
-    failures = connection.broker.failures
+    failures = connection.broker.login_failures
     if credentials.password is None:
         user = users.get(credentials.user)
     else:
@@ -108,7 +108,7 @@ def _log_in(connection: Connection, credentials: Credentials) -> User | None:
     elif user.name in connection.settings.loopback_users and not connection.peer.is_loopback:
         problem = "can only connect via localhost"
     else:
-        connection.broker.attempts.count(AMQP, host, user.name, succeeded=True)
+        connection.broker.login_attempts.count(AMQP, host, user.name, succeeded=True)
         failures.forgive(host, user.name)
         return user
     if credentials.password is not None:
@@ -120,8 +120,8 @@ def _log_in(connection: Connection, credentials: Credentials) -> User | None:
 def _note_refusal(connection: Connection, user: str, problem: str) -> None:
     """Count a failed login, and log it once in a burst."""
     host = connection.peer.host
-    connection.broker.attempts.count(AMQP, host, user, succeeded=False)
-    if connection.broker.failures.may_log(host, user, problem):
+    connection.broker.login_attempts.count(AMQP, host, user, succeeded=False)
+    if connection.broker.login_failures.may_log(host, user, problem):
         log.warning(
             "connection %s: %s login refused: user %r - %s",
             connection.name,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pamqp import commands
 
-from rabbitlike.broker import access
+from rabbitlike.broker.accounts import access
 from rabbitlike.broker.vhost import plain_name
 from rabbitlike.protocol import methods
 

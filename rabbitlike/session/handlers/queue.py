@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pamqp import commands
 
-from rabbitlike.broker import access
-from rabbitlike.broker.reply_names import DIRECT_REPLY
+from rabbitlike.broker.accounts import access
+from rabbitlike.broker.publishing.reply_names import DIRECT_REPLY
 from rabbitlike.broker.vhost import plain_name
 from rabbitlike.protocol import methods
 from rabbitlike.protocol.errors import not_found

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.broker.attempts import MOST_SOURCES, Attempts
+from rabbitlike.broker.accounts.login_attempts import MOST_SOURCES, LoginAttempts
+from rabbitlike.broker.accounts.permissions import EVERYTHING, Permission, TopicPermission
+from rabbitlike.broker.accounts.users import SHA512, hash_password
 from rabbitlike.broker.broker import Broker
 from rabbitlike.broker.journal import Journal
-from rabbitlike.broker.permissions import EVERYTHING, Permission, TopicPermission
 from rabbitlike.broker.terms import Json, term
-from rabbitlike.broker.users import SHA512, hash_password
 from rabbitlike.config import BrokerSettings
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.storage.memory import MemoryStore
@@ -249,7 +249,7 @@ def test_parameters_nobody_takes(broker: Broker, vhost: str, component: str, tex
 
 
 def test_login_attempts_are_bounded() -> None:
-    attempts = Attempts(tracks_sources=True)
+    attempts = LoginAttempts(tracks_sources=True)
     for number in range(MOST_SOURCES + 2):
         attempts.count("http", "10.0.0.1", f"user {number}", succeeded=False)
     attempts.count("http", "10.0.0.1", "user 2", succeeded=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rabbitlike.broker.queues.arguments import (
+from rabbitlike.broker.queue_settings.arguments import (
     check_equivalent,
     check_server_named,
     consumer_priority,
@@ -12,7 +12,7 @@ from rabbitlike.broker.queues.arguments import (
     parse,
     queue_type_of,
 )
-from rabbitlike.broker.queues.settings import TEN_YEARS_MS, Overflow, QueueSettings
+from rabbitlike.broker.queue_settings.settings import TEN_YEARS_MS, Overflow, QueueSettings
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.tables import Table, Value
 
@@ -246,7 +246,7 @@ def test_quorum_queue() -> None:
         default_priority=4,
         delivery_limit=20,
     )
-    assert read.holds_letters
+    assert read.holds_dead_letters
 
 
 @pytest.mark.parametrize(("given", "limit"), [(5, 5), (0, 0), (-1, None)])
@@ -259,11 +259,11 @@ def test_quorum_falls_back_where_overflow_does_not_suit() -> None:
     rejecting_dlx = settings(typed(queue_type=("S", "quorum"), overflow=("S", "reject-publish-dlx")))
     assert rejecting_dlx.overflow is Overflow.DROP_HEAD
     dropping = settings(typed(queue_type=("S", "quorum"), dead_letter_strategy=("S", "at-least-once")))
-    assert not dropping.holds_letters
+    assert not dropping.holds_dead_letters
     classic = QueueSettings(
         overflow=Overflow.REJECT_PUBLISH, dead_letter_exchange="", dead_letter_strategy="at-least-once"
     )
-    assert not classic.holds_letters
+    assert not classic.holds_dead_letters
     assert settings(typed(overflow=("S", "reject-publish-dlx"))).overflow is Overflow.REJECT_PUBLISH_DLX
 
 

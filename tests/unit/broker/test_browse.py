@@ -9,7 +9,7 @@ from pamqp import commands
 
 from rabbitlike.broker.exchanges import Exchange
 from rabbitlike.broker.queues import browse
-from rabbitlike.broker.queues.browse import Place, Walk
+from rabbitlike.broker.queues.browse import Cursor, Walk
 from rabbitlike.broker.queues.queue import Queue
 from tests.support.crash_pair import DurablePair, SimulatedDisk, SimulatedStore
 from tests.support.pair import Channel, Pair, loose
@@ -90,7 +90,7 @@ def test_higher_levels_go_first_and_what_came_back_stands_where_it_stood(disk: S
     ch.nack(held[0].tag)  # type: ignore[union-attr]
     seen = walk_on(Walk(queue))
     assert numbers(seen) == [0, 2, 3, 4, 5, *range(20)]
-    assert [one.place.level for one in seen] == [1] * 5 + [0] * 20
+    assert [one.cursor.level for one in seen] == [1] * 5 + [0] * 20
     assert [one.message.attempts for one in seen] == [1, 1, *[0] * 23]
     ch.nack(held[1].tag)  # type: ignore[union-attr]
     assert [int(body.split(b" ")[0]) for body in ch.drain("q")] == [*range(6), *range(20)]
@@ -125,9 +125,9 @@ def test_a_walk_goes_on_where_another_stopped(disk: SimulatedDisk) -> None:
     queue = declare(pair, ch)
     fill(pair, ch, 30)
     found: list[int] = []
-    after: Place | None = None
+    after: Cursor | None = None
     while part := walk_on(Walk(queue, after=after))[:4]:
-        after = part[len(part) - 1].place
+        after = part[len(part) - 1].cursor
         found += numbers(part)
     assert found == list(range(30))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pamqp import commands
 
 from rabbitlike.broker import views
-from rabbitlike.broker.counters import BOUNDS_MS, NAMES, SIZES, Churn, Counters, Sizes, Timing
+from rabbitlike.broker.statistics.counters import BOUNDS_MS, NAMES, SIZES, Churn, Counters, Sizes, Timing
 from tests.support.pair import Pair
 
 
@@ -80,10 +80,10 @@ def test_waiting_ends_with_the_first_delivery_and_processing_with_the_ack() -> N
     assert message is not None
     pair.advance(80)
     ch.ack(message.tag)
-    assert (queue.waiting.count, queue.waiting.total_ms) == (1, 10), "a redelivery does not count"
-    assert (queue.processing.count, queue.processing.total_ms) == (1, 80), "from the delivery that was acked"
+    assert (queue.wait_time.count, queue.wait_time.total_ms) == (1, 10), "a redelivery does not count"
+    assert (queue.processing_time.count, queue.processing_time.total_ms) == (1, 80), "from the delivery that was acked"
     ch.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
-    assert pair.broker.vhosts["/"].waiting.total_ms == 10, "of queues that are gone, the vhost knows"
+    assert pair.broker.vhosts["/"].wait_time.total_ms == 10, "of queues that are gone, the vhost knows"
 
 
 # Counters
@@ -122,7 +122,7 @@ def test_no_ack_is_no_ack() -> None:
     ch.publish(b"m", key="q")
     queue = pair.broker.vhosts["/"].queues["q"]
     assert counted(queue.counters) == {"publish": 1, "deliver_no_ack": 1}
-    assert queue.processing.count == 0
+    assert queue.processing_time.count == 0
     assert queue.unacked_count == 0
 
 

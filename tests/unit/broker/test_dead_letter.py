@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import decode as pamqp_decode
 
-from rabbitlike.broker.queues.dead_letter import (
+from rabbitlike.broker.queues.dead_letters.x_death import (
     Death,
     Reason,
-    bury,
     deaths_of,
     forget_client_deaths,
     in_cycle,
     original_keys,
+    write_death,
 )
 from rabbitlike.protocol.properties import EMPTY, Properties
 from rabbitlike.protocol.tables import Array, Table, Timestamp, Value
@@ -35,7 +35,7 @@ def die(
     now_ms: int = NOW_MS,
     keep_cc: bool = True,
 ) -> Properties:
-    return bury(
+    return write_death(
         properties,
         queue=queue,
         exchange=exchange,
@@ -159,7 +159,9 @@ def test_another_reason_is_another_entry() -> None:
 
 
 def test_several_at_once() -> None:
-    buried = bury(EMPTY, queue="q", exchange="", routing_keys=["q"], reason=Reason.EXPIRED, now_ms=NOW_MS, count=3)
+    buried = write_death(
+        EMPTY, queue="q", exchange="", routing_keys=["q"], reason=Reason.EXPIRED, now_ms=NOW_MS, count=3
+    )
     assert deaths_of(buried)[0].count == 3
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rabbitlike.broker.delay_times import negated, plain_delay, read_due
+from rabbitlike.broker.delays.times import negated, plain_delay, read_due
 from rabbitlike.protocol import tables
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import Properties

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker import delay_log, delay_views, delays
-from rabbitlike.broker.delays import Delays
+from rabbitlike.broker.delays import delays
+from rabbitlike.broker.delays import log as delay_log
+from rabbitlike.broker.delays import views as delay_views
+from rabbitlike.broker.delays.delays import Delays
 from rabbitlike.broker.message import Message
 from rabbitlike.storage.check import check
 from tests.support import turns
@@ -134,7 +136,7 @@ def test_what_is_due_waits_while_the_store_is_behind(disk: Disk) -> None:
         publish(ch, b"%d" % number, 1000)
     pair.commit_all()
     is_behind = True
-    pair.broker.turn.waits = lambda: is_behind
+    pair.broker.turn.is_store_behind = lambda: is_behind
     advance(pair, 5000, 100)
     assert pair.broker.vhosts["/"].queues["q"].message_count == 0
     is_behind = False
@@ -310,7 +312,7 @@ def test_a_large_wide_bucket_is_spread(disk: Disk, monkeypatch: pytest.MonkeyPat
     most = 0
     for _ in range(10 * 24 * 6):
         advance(pair, HOUR_MS // 6)
-        most = max(most, len(delays_of(pair).line))
+        most = max(most, len(delays_of(pair).schedule))
     assert most < 50
     assert ch.drain() == [str(number).encode() for number in range(100)]
     assert delays_of(pair).pending == 0
@@ -393,7 +395,7 @@ def test_the_numbers_of_idle_exchanges_are_given_again(disk: Disk) -> None:
         ch.publish(str(number).encode(), f"x{number}", headers={"x-delay": 10}, delivery_mode=2)
         advance(pair, 10)
     assert ch.drain() == [str(number).encode() for number in range(200)]
-    assert len(delays_of(pair).ways.by_number) <= 65
+    assert len(delays_of(pair).routes.by_number) <= 65
 
 
 def test_the_folder_is_sound_afterwards(tmp_path: Path) -> None:

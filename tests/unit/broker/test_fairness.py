@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.queues import weights
+from rabbitlike.broker.queue_settings import weights
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.protocol.tables import Table
 from tests.support.crash_pair import DurablePair, SimulatedDisk
@@ -177,7 +177,7 @@ def test_what_comes_back_goes_to_its_place() -> None:
 
 def test_a_policy_gives_weights_and_takes_them_back() -> None:
     """G11: policy keys without the x-; how many levels there are stays as declared."""
-    from rabbitlike.broker.policies import make_policy
+    from rabbitlike.broker.policies.policies import make_policy
 
     pair = Pair()
     queue = make_queue(pair)

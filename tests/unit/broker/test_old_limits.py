@@ -5,10 +5,12 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker import patterns, schema_cost, schemas
-from rabbitlike.broker.permissions import Permission
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import POLICY
+from rabbitlike.broker import patterns
+from rabbitlike.broker.accounts.permissions import Permission
+from rabbitlike.broker.policies.keys import POLICY
+from rabbitlike.broker.policies.policies import make_policy
+from rabbitlike.broker.schemas import cost as schema_cost
+from rabbitlike.broker.schemas import schema as schemas
 from tests.support.crash_pair import SimulatedDisk
 
 LONG = "a" * 5000

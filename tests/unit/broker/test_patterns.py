@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from rabbitlike.broker import patterns
+from rabbitlike.broker.accounts.permissions import Permission, Permissions
 from rabbitlike.broker.patterns import LONGEST, Pattern, PatternError, TooSlow
-from rabbitlike.broker.permissions import Permission, Permissions
-from rabbitlike.broker.policies import POLICY, make_policy
+from rabbitlike.broker.policies.policies import POLICY, make_policy
 from rabbitlike.protocol.errors import AmqpError
 
 #: Takes longer than the sun will shine, for a name of many a's.

@@ -4,7 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from rabbitlike.broker.permissions import EVERYTHING, Access, Permission, Permissions, Resource, TopicPermission
+from rabbitlike.broker.accounts.permissions import (
+    EVERYTHING,
+    Access,
+    Permission,
+    Permissions,
+    Resource,
+    TopicPermission,
+)
 from rabbitlike.protocol.errors import AmqpError
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from rabbitlike.broker.duplicates import DuplicateRules
-from rabbitlike.broker.policies import Policy, effective_definition, make_policy
-from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY, PolicyKind, join, merge, refusal
+from rabbitlike.broker.policies.keys import OPERATOR_POLICY, POLICY, PolicyKind, join, merge, refusal
+from rabbitlike.broker.policies.policies import Policy, effective_definition, make_policy
+from rabbitlike.broker.publishing.deduplication import DeduplicationRules
+from rabbitlike.broker.queue_settings.settings import TEN_YEARS_MS, Overflow, QueueType
 from rabbitlike.broker.queue_settings.table import POLICIES
-from rabbitlike.broker.queues.settings import TEN_YEARS_MS, Overflow, QueueType
 from rabbitlike.broker.terms import Json
 from rabbitlike.broker.vhost import Vhost
 from rabbitlike.protocol.tables import Table
@@ -211,8 +211,8 @@ def test_an_operator_policy_is_merged_over(key: str, value: Json, operators: Jso
             {"x-message-deduplication": True},
             {"cache-ttl": 1 << 80},
             "classic",
-            "duplicates",
-            DuplicateRules(ttl_ms=TEN_YEARS_MS),
+            "deduplication",
+            DeduplicationRules(ttl_ms=TEN_YEARS_MS),
         ),
         ({"x-dead-letter-webhook": "http://a/"}, {}, "classic", "dead_letter_webhook", None),
         ({}, {"dlq-webhook": "http://b/"}, "classic", "dead_letter_webhook", "http://b/"),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.broker.policies import make_policy
-from rabbitlike.broker.policy_keys import OPERATOR_POLICY, POLICY
+from rabbitlike.broker.policies.keys import OPERATOR_POLICY, POLICY
+from rabbitlike.broker.policies.policies import make_policy
 from tests.support.crash_pair import DurablePair, SqliteDisk
 
 

@@ -5,10 +5,10 @@ from dataclasses import fields
 
 import pytest
 
+from rabbitlike.broker.queue_settings.arguments import compared
 from rabbitlike.broker.queue_settings.setting import Setting
+from rabbitlike.broker.queue_settings.settings import QUEUE_TYPES, QueueSettings, QueueType
 from rabbitlike.broker.queue_settings.table import ARGUMENTS, EXCHANGES, SETTINGS, exchange_values, read_settings
-from rabbitlike.broker.queues.arguments import compared
-from rabbitlike.broker.queues.settings import QUEUE_TYPES, QueueSettings, QueueType
 from rabbitlike.protocol.tables import Table
 
 #: parity: what a redeclare of RabbitMQ 3.13's classic queues compares, in this order.

@@ -10,7 +10,7 @@ from tests.support.crash_pair import Disk, DurablePair, SimulatedDisk
 from tests.support.frames import loose
 from tests.support.pair import Channel
 
-#: As in broker/queues/log.py; compiled, they are no attributes of the module.
+#: As in broker/queues/storage/log.py; compiled, they are no attributes of the module.
 LEAST_AHEAD = 256
 MOST_AHEAD = 65_536
 COMMITS_AHEAD = 8

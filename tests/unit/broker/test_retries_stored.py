@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker import held, verbs
+from rabbitlike.broker import held
+from rabbitlike.broker.publishing import verbs
 from rabbitlike.broker.queues import browse
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.settle import Settle
@@ -64,7 +65,7 @@ def the_queue(pair: DurablePair) -> Queue:
 
 def counts(pair: DurablePair) -> tuple[int, int, int]:
     queue = the_queue(pair)
-    return queue.ready.count, queue.unacked_count, queue.waiting_count
+    return queue.ready.count, queue.unacked_count, queue.awaiting_retry_count
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -352,7 +353,7 @@ def test_loans_do_not_outlive_the_broker(disk: Disk, crash: bool) -> None:
     guest = pair.broker.users.get("guest")
     assert guest is not None
     pair.broker.turn.begin()
-    verbs.lend(the_queue(pair), verbs.fetch(the_queue(pair), 2, guest, no_ack=False), 60_000)
+    verbs.lease(the_queue(pair), verbs.fetch(the_queue(pair), 2, guest, no_ack=False), 60_000)
     held.settle(the_queue(pair), 1, Settle.ACK)
     pair.broker.turn.finish()
     pair.commit_all()

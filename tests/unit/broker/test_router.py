@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rabbitlike.broker.exchanges import Exchange
 from rabbitlike.broker.exchanges.exchange import MOST_STEPS
 from rabbitlike.broker.message import Message
-from rabbitlike.broker.router import cacheable, route, try_route
+from rabbitlike.broker.publishing.router import cacheable, route, try_route
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import EMPTY, Properties
 from rabbitlike.protocol.tables import Value

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rabbitlike.broker.schema_cost import MOST_VISITS, cost_of
-from rabbitlike.broker.schemas import Schema, text_of
+from rabbitlike.broker.schemas.cost import MOST_VISITS, cost_of
+from rabbitlike.broker.schemas.schema import Schema, text_of
 from tests.support.bystander import bounded_time
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "name": {"type": "string"}}}

@@ -81,7 +81,7 @@ def test_only_what_a_client_waits_for_goes_on_while_the_store_is_behind() -> Non
     clock, turn = sliced()
     done: list[str] = []
     is_behind = True
-    turn.waits = lambda: is_behind
+    turn.is_store_behind = lambda: is_behind
     turn.begin()
     turn.go_on(counting(turn, done, "own", 2))
     turn.poll(counting(turn, done, "client's", 2))
@@ -99,7 +99,7 @@ def test_clients_do_not_wait_for_later_calls() -> None:
     """They may wait for the store for seconds, and are no client's doing but the one's that brought them about."""
     clock = FakeClock()
     turn = Turn(clock)
-    turn.waits = lambda: True
+    turn.is_store_behind = lambda: True
     clock.tick_ns = LONG_NS
     turn.begin()
     for _ in range(2 * MOST_LATER):

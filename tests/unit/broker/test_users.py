@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from rabbitlike.broker.users import MD5, SHA256, SHA512, User, Users, hash_password
+from rabbitlike.broker.accounts.users import MD5, SHA256, SHA512, User, Users, hash_password
 
 
 def test_the_default_user_is_an_administrator() -> None:

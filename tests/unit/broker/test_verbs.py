@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pytest
 from pamqp import commands
 
+from rabbitlike.broker.accounts.users import User
 from rabbitlike.broker.broker import CONNECTION_FORCED
+from rabbitlike.broker.publishing.verbs import fetch, publish, settle
 from rabbitlike.broker.queues.queue import Queue
 from rabbitlike.broker.settle import Settle
-from rabbitlike.broker.users import User
-from rabbitlike.broker.verbs import fetch, publish, settle
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.protocol.properties import Properties
 from rabbitlike.protocol.tables import Array, Table

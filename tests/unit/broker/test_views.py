@@ -8,9 +8,10 @@ import orjson
 import pytest
 from pamqp import commands
 
-from rabbitlike.broker import queue_metrics, views
+from rabbitlike.broker import views
 from rabbitlike.broker.broker import CONNECTION_FORCED
 from rabbitlike.broker.queues.queue import Queue
+from rabbitlike.broker.statistics import queue_metrics
 from rabbitlike.protocol.tables import Array, Table, Timestamp
 from tests.support.crash_pair import SimulatedDisk
 from tests.support.pair import Channel, Pair

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rabbitlike.storage.api import Attempt, Batch, Record, StorageError, Work
+from rabbitlike.storage.api import AttemptRecord, Batch, Record, StorageError, Work
 from rabbitlike.storage.backup import backup
 from rabbitlike.storage.check import check
 from rabbitlike.storage.database import FILE_NAME, present_version
@@ -30,7 +30,7 @@ async def folder(tmp_path: Path) -> Path:
             batches=[batch(1), batch(2), batch(3)],
             settled=[(2, b"\1")],
             marks=[(1, 40, 0)],
-            attempts=[Attempt(1, 12, 1)],
+            attempts=[AttemptRecord(1, 12, 1)],
         )
     )
     await store.close()

@@ -11,7 +11,7 @@ from threading import Event
 
 import pytest
 
-from rabbitlike.broker.event_columns import SCHEMA, columns
+from rabbitlike.broker.tracing.event_columns import SCHEMA, columns
 from rabbitlike.storage import event_files
 from rabbitlike.storage.columns import Column
 from rabbitlike.storage.event_files import EventFiles, Lot

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rabbitlike.storage.api import Attempt, Batch, Record, StorageError, Work
+from rabbitlike.storage.api import AttemptRecord, Batch, Record, StorageError, Work
 from rabbitlike.storage.check import check
 from rabbitlike.storage.store import SqliteStore
 
@@ -37,7 +37,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.records: dict[tuple[str, str], str] = {}
         self.batches: dict[int, Batch] = {}
         self.marks: dict[int, tuple[int, int]] = {}
-        self.attempts: dict[tuple[int, int], Attempt] = {}
+        self.attempts: dict[tuple[int, int], AttemptRecord] = {}
         self.work = Work()
 
     def made(self) -> SqliteStore:
@@ -93,7 +93,9 @@ class StoreMachine(RuleBasedStateMachine):
         death=st.sampled_from([b"", b"\0dead"]),
     )
     def attempt(self, queue: int, position: int, count: int, due_at_ms: int, death: bytes) -> None:
-        self.work.attempts.append(Attempt(queue, position, count, due_at_ms, due_at_ms and self.batch_id, 0, death))
+        self.work.attempts.append(
+            AttemptRecord(queue, position, count, due_at_ms, due_at_ms and self.batch_id, 0, death)
+        )
 
     # What is done with it --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Definitions: documents of all that is declared, written and read entry by entry."""

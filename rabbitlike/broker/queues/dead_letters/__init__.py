@@ -1,0 +1,1 @@
+"""Dead-lettering: why a queue gives a message up, where that goes, and where it is kept."""

@@ -1,0 +1,283 @@
+"""Dead letters of one queue that go out at least once: they stay the queue's until all their targets have them.
+
+A dead letter that has no way (no exchange, no route, a cycle) or that a full queue refuses is kept, on disk as well:
+with the reason, and with the names of those who took it, so that they are not given it twice. Out of here and into the
+others is one commit. parity: only the first few that cannot go are tried again, the others stand in line behind them;
+but RabbitMQ tries every three minutes, and this as soon as something has changed that may help.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from rabbitlike.broker.budget import STEPS_PER_CALL
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queue_settings.settings import QueueSettings
+from rabbitlike.broker.queues.dead_letters.dead_lettering import Sent, report_dead_letter, send
+from rabbitlike.broker.queues.dead_letters.x_death import DeadLetterOutcome, Reason
+from rabbitlike.broker.queues.deferred import DeferredMessages
+from rabbitlike.broker.queues.storage.log import StoredBatch
+from rabbitlike.broker.states import GONE, LOGGED
+from rabbitlike.storage.api import AttemptRecord
+
+if TYPE_CHECKING:
+    from rabbitlike.broker.queues.queue import Queue
+
+log = logging.getLogger(__name__)
+
+#: Dead letters that cannot go and are tried again; RabbitMQ has 32.
+WINDOW: Final = 100
+#: Dead letters that are sent in one turn.
+STRIDE: Final = 200
+#: Between two looks at what has changed: while dead letters go, and at most.
+SHORTEST_MS: Final = 50
+LONGEST_MS: Final = 1000
+#: Above every place in line.
+_ALL: Final = 1 << 62
+
+
+class HeldDeadLetter:
+    """One of them."""
+
+    __slots__ = ("dead_lettered_at_ms", "is_noted", "message", "reason", "refused", "taken")
+
+    def __init__(self, message: Message, reason: Reason, dead_lettered_at_ms: int) -> None:
+        self.message = message
+        self.reason = reason
+        self.dead_lettered_at_ms = dead_lettered_at_ms
+        #: Names of the queues that have it already.
+        self.taken: tuple[str, ...] = ()
+        #: Those that had no room for it; none, where there was no way at all.
+        self.refused: Sequence[Queue] = ()
+        #: The disk knows, or will, that it is a dead letter.
+        self.is_noted = False
+
+    def pack(self) -> bytes:
+        """What is to be known after a restart, as short strings: the reason, and who has it."""
+        words = [word.encode("utf-8", "surrogateescape") for word in (self.reason.value, *self.taken)]
+        return b"".join(bytes((len(word),)) + word for word in words)
+
+
+def unpack(message: Message, dead_lettered_at_ms: int, death: bytes) -> HeldDeadLetter:
+    words: list[str] = []
+    at = 0
+    while at < len(death):
+        end = at + 1 + death[at]
+        words.append(death[at + 1 : end].decode("utf-8", "surrogateescape"))
+        at = end
+    dead_letter = HeldDeadLetter(message, Reason(words[0]), dead_lettered_at_ms)
+    dead_letter.taken = tuple(words[1:])
+    dead_letter.is_noted = True
+    return dead_letter
+
+
+class HeldDeadLetters(DeferredMessages):
+    """The held dead letters of one queue, in the order they were dead-lettered."""
+
+    __slots__ = ("_generation", "_is_called", "_line", "_new", "_number", "_pause_ms", "_stuck", "_warned")
+
+    def __init__(self, queue: "Queue") -> None:
+        super().__init__(queue)
+        #: Those that could not go, and those behind them, not tried yet.
+        self._stuck: list[HeldDeadLetter] = []
+        self._line: deque[HeldDeadLetter] = deque()
+        #: Those that were dead-lettered in this turn.
+        self._new: list[HeldDeadLetter] = []
+        self._number = 0
+        self._is_called = False
+        self._pause_ms = SHORTEST_MS
+        #: The vhost's, when they were tried last; -1: they are to be tried again in any case.
+        self._generation = -1
+        #: What the log has been told of.
+        self._warned: set[str] = set()
+
+    def add(self, message: Message, reason: Reason) -> None:
+        """A message was dead-lettered. It is out of the line or out of its consumer's hands, and still the queue's."""
+        message.state = GONE
+        report_dead_letter(self._queue, message, reason, DeadLetterOutcome.AT_LEAST_ONCE)
+        dead_letter = HeldDeadLetter(message, reason, self._turn.now_ms)
+        self._number += 1
+        self.put(message, self._number)
+        self._line.append(dead_letter)
+        self._new.append(dead_letter)
+        self._call()
+
+    def recover(self, batch: StoredBatch, attempt: AttemptRecord, size: int) -> None:
+        """One that was here when the last run ended; they come in the order they were dead-lettered."""
+        self._number += 1
+        message = self.put_unread(batch, attempt.batch_index, attempt.position, attempt.times, self._number, size)
+        message.state = GONE
+        self._line.append(unpack(message, attempt.due_at_ms, attempt.death))
+        self._watch(self._turn.now_ms)
+
+    def messages(self) -> list[Message]:
+        """All of them, perhaps without their octets."""
+        return list(self._here.values())
+
+    def clear(self) -> list[Message]:
+        queue_log = self._queue.log
+        if queue_log is not None:
+            for dead_letter in (*self._stuck, *self._line):
+                if dead_letter.is_noted:
+                    queue_log.erase(dead_letter.message)
+        self._stuck = []
+        self._line.clear()
+        self._new = []
+        self._warned.clear()
+        return super().clear()
+
+    def changed(self) -> None:
+        """The queue has other settings: its dead letters may have another way now, or none any more."""
+        self._generation = -1
+        self._turn.later(self.on_due)
+
+    # Sending
+
+    def _call(self) -> None:
+        """Later in this turn, and so in the commit that they were dead-lettered in."""
+        if not self._is_called:
+            self._is_called = True
+            self._turn.later(self._go)
+
+    def _go(self) -> None:
+        self._is_called = False
+        if self._can_send():
+            self._send_line()
+            self._rest()
+        new, self._new = self._new, []
+        for dead_letter in new:
+            if self.has(dead_letter.message.position):
+                self._note(dead_letter)
+
+    def on_due(self) -> None:
+        if self._can_send():
+            before = self.count
+            self._send_stuck()
+            self._send_line()
+            self._pause_ms = SHORTEST_MS if self.count < before else min(2 * self._pause_ms, LONGEST_MS)
+            self._rest()
+
+    def _can_send(self) -> bool:
+        if not self._queue.settings.holds_dead_letters:
+            self._give_up()
+        return self.count > 0
+
+    def _send_stuck(self) -> None:
+        """Try those again for which something has changed."""
+        before = self.count
+        generation = self._queue.vhost.generation
+        is_changed, self._generation = generation != self._generation, generation
+        tried, self._stuck = self._stuck, []
+        for dead_letter in tried:
+            is_worth_it = is_changed or _has_room(dead_letter, is_moving=self.count < before)
+            if not is_worth_it or not self._try(dead_letter):
+                self._stuck.append(dead_letter)
+
+    def _send_line(self) -> None:
+        left = STRIDE
+        while self._line and len(self._stuck) < WINDOW and left:
+            left -= 1
+            dead_letter = self._line.popleft()
+            if not self._try(dead_letter):
+                self._stuck.append(dead_letter)
+            if self._turn.is_spent(STEPS_PER_CALL):
+                break
+
+    def _rest(self) -> None:
+        """See to it that they are looked at again."""
+        if self.count == 0:
+            self.stop()
+            self._pause_ms = SHORTEST_MS
+            if self._warned:
+                self._warned.clear()
+                log.info("%s: all held dead-lettered messages have been sent", _name(self._queue))
+        elif self._line and len(self._stuck) < WINDOW:
+            self._watch(self._turn.now_ms)
+        else:
+            self._watch(self._turn.now_ms + self._pause_ms)
+
+    def _try(self, dead_letter: HeldDeadLetter) -> bool:
+        """Send it to those that do not have it. Is it gone?"""
+        message = dead_letter.message
+        if not message.properties:
+            self.read(message, _ALL, self._queue.paging.window_bytes)
+            if not message.properties:
+                self.leave(message)  # it stays on disk
+                return True
+        size = len(message.body)
+        # It may go to this very queue, whose limits are not to count it twice.
+        self.count -= 1
+        self.body_bytes -= size
+        sent = send(self._queue, message, dead_letter.reason, dead_letter.dead_lettered_at_ms, dead_letter.taken)
+        self.count += 1
+        self.body_bytes += size
+        dead_letter.taken += tuple(target.name for target in sent.taken)
+        dead_letter.refused = sent.refused
+        if sent.has_exchange and dead_letter.taken and not sent.refused:
+            self._end(dead_letter)
+            return True
+        if sent.taken:
+            self._note(dead_letter)
+        elif not sent.refused:
+            self._warn(sent)
+        return False
+
+    def _end(self, dead_letter: HeldDeadLetter) -> None:
+        queue = self._queue
+        queue.vhost.broker.dead_letters_confirmed += 1
+        self.leave(dead_letter.message)
+        queue.forget(dead_letter.message)
+        if dead_letter.is_noted and queue.log is not None:
+            queue.log.erase(dead_letter.message)
+
+    def _give_up(self) -> None:
+        """parity: who changes the strategy means those that are here as well."""
+        queue = self._queue
+        body_bytes = self.body_bytes
+        messages = self.clear()
+        # Of those whose octets are on disk only, nobody knows more than that.
+        queue.persistent_bytes -= body_bytes - sum(len(message.body) for message in messages)
+        for message in messages:
+            queue.forget(message)
+        if messages:
+            log.info("%s: deleted %d held dead-lettered messages (%d bytes)", _name(queue), len(messages), body_bytes)
+
+    def _note(self, dead_letter: HeldDeadLetter) -> None:
+        """Let the disk know that it is a dead letter."""
+        if dead_letter.message.logged == LOGGED and self._queue.log is not None:
+            dead_letter.is_noted = True
+            self._queue.log.note_dead_letter(dead_letter.message, dead_letter.dead_lettered_at_ms, dead_letter.pack())
+
+    def _warn(self, sent: Sent) -> None:
+        """Once, until all have gone: somebody has to do something about it."""
+        settings = self._queue.settings
+        why = f"there is no exchange '{settings.dead_letter_exchange}'"
+        if sent.has_exchange:
+            why = f"exchange '{settings.dead_letter_exchange}' leads them to no queue that may have them"
+        if why not in self._warned:
+            self._warned.add(why)
+            log.warning("%s: holding dead-lettered messages: %s", _name(self._queue), why)
+
+
+def _has_room(dead_letter: HeldDeadLetter, *, is_moving: bool) -> bool:
+    """Has one that refused it room by now?"""
+    size = len(dead_letter.message.body)
+    for target in dead_letter.refused:
+        if is_moving and not target.has_room(1, size):
+            target.make_room()  # somebody may take what went there just now, and make room
+        if target.has_room(1, size):
+            return True
+    return False
+
+
+def _name(queue: "Queue") -> str:
+    return f"queue '{queue.name}' in vhost '{queue.vhost.name}'"
+
+
+def warn_of_fallback(queue: "Queue", settings: QueueSettings) -> None:
+    """A queue is to send its dead letters at least once, and cannot."""
+    if settings.dead_letter_exchange is None:
+        log.warning("%s: dead-letter strategy at-least-once has no effect without a dead-letter exchange", _name(queue))
+    else:
+        log.warning("%s: dead-lettering at most once: at-least-once needs overflow reject-publish", _name(queue))

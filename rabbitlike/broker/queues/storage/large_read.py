@@ -1,0 +1,73 @@
+"""A large message on its way back from disk, read piece by piece in turns of its own.
+
+Once begun, it is read to its end, whether or not anybody still waits: while a batch is open, the store's log cannot
+start over.
+"""
+
+from collections.abc import Callable
+from io import BytesIO
+
+from rabbitlike.broker.message import Message
+from rabbitlike.broker.queues.storage.record import unpack_large
+from rabbitlike.broker.turn import Turn
+from rabbitlike.storage.api import BatchReader, StorageError
+
+#: A message of this size is read back in one step; a larger one in several.
+LARGE = 4 * 1024 * 1024
+#: Octets that are read in one step.
+STEP = 512 * 1024
+
+
+class LargeRead:
+    """One batch of one message. Calls ``then`` in a turn of its own when it is read, or cannot be."""
+
+    __slots__ = ("_body", "_head", "_is_read", "_reader", "_then", "_turn", "batch_id")
+
+    def __init__(
+        self, turn: Turn, reader: BatchReader, batch_id: int, body_bytes: int, then: Callable[[], None]
+    ) -> None:
+        self.batch_id = batch_id
+        self._turn = turn
+        self._reader: BatchReader | None = reader
+        self._then: Callable[[], None] | None = then
+        self._head = reader.read(max(0, reader.size - body_bytes))
+        # Memory that is known to be zero takes no time until it is written, and what is as large never moves.
+        self._body = BytesIO(bytes(body_bytes))
+        self._is_read = False
+        turn.at(0, self._read_some)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._reader is not None
+
+    def _read_some(self) -> None:
+        """As much as the turn has time for."""
+        try:
+            while self._reader is not None:
+                part = self._reader.read(STEP)
+                if not part:
+                    self._body.truncate()
+                    self._is_read = True
+                    break
+                self._body.write(part)
+                self._turn.look()
+                if self._turn.is_spent():
+                    self._turn.at(0, self._read_some)
+                    return
+        except StorageError:
+            pass  # whoever reads the batch as a whole finds the same, and says so
+        then = self._then
+        self.end()
+        if then is not None:
+            then()
+
+    def message(self) -> Message | None:
+        """What was read; None: it could not be."""
+        return unpack_large(self._head, self._body.getvalue()) if self._is_read else None
+
+    def end(self) -> None:
+        """Nothing more is to be read."""
+        self._then = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

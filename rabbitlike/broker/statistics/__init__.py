@@ -1,0 +1,1 @@
+"""Statistics: counts and durations that the hot path adds to and everybody else reads."""

@@ -1,0 +1,1 @@
+"""HTTP itself: what every request passes, bodies in, JSON and errors out."""

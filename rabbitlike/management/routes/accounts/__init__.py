@@ -1,0 +1,1 @@
+"""Routes of users, permissions, limits and logins."""

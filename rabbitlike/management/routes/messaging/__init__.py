@@ -1,0 +1,1 @@
+"""Routes of messages: published, fetched, delayed, dead-lettered, traced."""

@@ -1,0 +1,47 @@
+"""What an operator may ask of the management itself: forget its statistics, show its options."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Final
+
+from rabbitlike.management.auth import Administrator
+from rabbitlike.management.context import Here
+from rabbitlike.management.http.errors import not_found
+from rabbitlike.management.http.routing import Router
+
+router = Router()
+
+#: Shown by name and never by value.
+_SECRET: Final = ("password", "secret", "token", "keyfile")
+
+
+@router.delete("/reset", status_code=204)
+async def reset(here: Here, caller: Administrator) -> None:
+    here.rates.reset()
+
+
+@router.delete("/reset/{node:name}", status_code=204)
+async def reset_node(node: str, here: Here, caller: Administrator) -> None:
+    if node != here.node:
+        raise not_found()
+    here.rates.reset()
+
+
+@router.post("/rebalance/queues", status_code=204)
+async def rebalance(caller: Administrator) -> None:
+    """There is one node for all of them."""
+
+
+@router.get("/config/effective")
+async def effective_config(here: Here, caller: Administrator) -> dict[str, object]:
+    """Every option with its value; of secrets, whether there is one."""
+    settings = here.settings
+    shown: dict[str, object] = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if not each.repr or any(word in each.name for word in _SECRET):
+            value = None if value is None else "***"
+        shown[each.name] = str(value) if isinstance(value, Path) else value
+    return shown

@@ -1,0 +1,1 @@
+"""Routes of vhosts, exchanges, queues and bindings."""

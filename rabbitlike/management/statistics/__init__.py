@@ -1,0 +1,1 @@
+"""Statistics: rates and history of all objects, sampled off the hot path."""

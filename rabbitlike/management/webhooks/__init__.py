@@ -1,0 +1,1 @@
+"""Webhooks: dead letters told over HTTP, to addresses that are allowed."""
