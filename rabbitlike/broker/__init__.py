@@ -1,1 +1,1 @@
-"""The rules: exchanges, queues, users. Plain synchronous code with a clock passed in."""
+"""The broker: exchanges, queues and users. Plain synchronous code with a clock passed in."""

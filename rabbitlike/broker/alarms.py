@@ -1,7 +1,7 @@
-"""Alarms: what the broker runs low on, and who wants to know. The session blocks publishers while one is raised.
+"""Memory and disk alarms and their listeners. The session blocks publishers while an alarm is raised.
 
-parity: no hysteresis; the memory alarm follows the memory in use against the limit at each check. Listeners are told of
-changes only; one that leaves while others are told may still be told itself.
+parity: no hysteresis; each check compares the memory in use with the limit. Listeners are called on changes only; a
+listener that is removed during a notification may still be called.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Alarms:
-    """Which alarms are raised. `active` is empty, hence false, when all is well."""
+    """The raised alarms. `active` is empty, hence false, while none is raised."""
 
     def __init__(self) -> None:
         self.active: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class Alarms:
 
     @property
     def reason(self) -> str:
-        """What connection.blocked says: `low on memory`, `low on disk`, `low on memory & disk`."""
+        """The reason in connection.blocked: `low on memory`, `low on disk`, `low on memory & disk`."""
         return "low on " + " & ".join(sorted(self.active, key=(MEMORY, DISK).index)) if self.active else ""
 
     def raise_(self, source: str) -> None:
@@ -60,16 +60,17 @@ class Alarms:
             listener(source, raised)
 
 
-#: What a freed block of Python's allocator leaves for others, at least: a message and its body are larger.
+#: Bytes that a freed block of Python's allocator makes available, at least: a message and its body are larger.
 BLOCK_BYTES: Final = 48
 
 
 class Reusable:
-    """Memory that is free and resident all the same.
+    """Memory that is free but still resident.
 
-    Python's allocator returns memory by the megabyte, once nothing is left in it: one object that lasts keeps all of it
-    resident. What was freed around it takes the next messages before the process grows, so it counts as free. How much
-    that is nobody tells; the number of blocks in use does, against what it was when the process was largest.
+    Python's allocator returns memory by the megabyte, once all of it is free: a single remaining object keeps it
+    resident. The next messages use the freed memory around that object before the process grows, so it counts as free.
+    The allocator does not report how much that is; the number of blocks in use, compared with the number when the
+    process was largest, gives an estimate.
     """
 
     __slots__ = ("_blocks", "_resident_bytes")
@@ -82,17 +83,17 @@ class Reusable:
         self._resident_bytes = 0
 
     def used_bytes(self, resident_bytes: int, blocks: int) -> int:
-        """Of the resident memory, what is in use."""
+        """The part of the resident memory that is in use."""
         if blocks >= self._blocks:
             self._blocks = blocks
             self._resident_bytes = resident_bytes
         freed_bytes = BLOCK_BYTES * (self._blocks - blocks)
-        # What was returned meanwhile was freed as well, and must not be counted off twice.
+        # Memory returned to the system meanwhile was freed as well and must not be subtracted twice.
         return min(resident_bytes, max(resident_bytes, self._resident_bytes) - freed_bytes)
 
 
 class MemoryWatch:
-    """Raises the memory alarm while the process uses more than `limit_bytes`; looks at each tick of the clock."""
+    """Raises the memory alarm while the process uses more than `limit_bytes`. Checks once per interval."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class MemoryWatch:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Look now and from now on."""
+        """Check now and once per interval from now on."""
         self.stop()
         self._tick()
 
@@ -129,7 +130,7 @@ class MemoryWatch:
     def check(self) -> None:
         self.used_bytes = self._read()
         if self.used_bytes > self.limit_bytes:
-            # What consumers have drained meanwhile stays with the allocator unless asked for; the alarm would hang.
+            # The allocator keeps the memory of consumed messages unless trimmed, so the alarm would never clear.
             self._trim()
             self.used_bytes = self._read()
         if self.used_bytes > self.limit_bytes:
@@ -147,8 +148,8 @@ class MemoryWatch:
 
 
 class DiskWatch:
-    """Raises the disk alarm while the data folder's disk is short of space, while writing to it fails, or while what is
-    written would be lost."""
+    """Raises the disk alarm while the data folder's disk is short of space, while writes to it fail, or while written
+    data would be lost."""
 
     def __init__(
         self,
@@ -164,14 +165,14 @@ class DiskWatch:
     ) -> None:
         self._alarms = alarms
         self._clock = clock
-        #: Room that the store has taken of the disk and not filled.
+        #: Bytes that the store has allocated on disk and not filled.
         self._spare = spare
         self._limit_bytes = limit_bytes
         self._folder = folder
         self._interval_ms = interval_ms
         self._read_free = read_free or free_bytes
         self._is_failing = False
-        #: Looks for what is wrong with the store though writing succeeds; what it found last, for the log to say once.
+        #: Finds faults of the store although writes succeed. The last fault is kept so that it is logged once.
         self._find_fault = find_fault
         self._fault = ""
         self._timer: Timer | None = None
@@ -186,7 +187,7 @@ class DiskWatch:
             self._timer = None
 
     def failing(self, is_failing: bool) -> None:
-        """Writes fail, or succeed again."""
+        """Note that writes fail, or succeed again."""
         self._is_failing = is_failing
         self.check()
 
@@ -205,7 +206,7 @@ class DiskWatch:
 
 
 def free_bytes(folder: Path) -> int:
-    """Space that this process may still use on the folder's disk."""
+    """Bytes that this process may still use on the folder's disk."""
     try:
         status = os.statvfs(folder)
     except OSError:
@@ -214,29 +215,30 @@ def free_bytes(folder: Path) -> int:
 
 
 def memory_limit(watermark: float, available_bytes: int) -> int:
-    """The limit in bytes: up to 1 a fraction of what there is, above 1 bytes, but never more than there is."""
+    """The limit in bytes. A watermark up to 1 is a fraction of the available memory, above 1 a number of bytes; the
+    limit never exceeds the available memory."""
     return int(available_bytes * watermark) if watermark <= 1 else min(int(watermark), available_bytes)
 
 
 def resident_bytes() -> int:
-    """Memory this process holds."""
+    """Resident memory of this process."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[1]) * _PAGE_BYTES
     except OSError:
-        # The largest it ever was: all that can be had without /proc, so there the alarm does not clear.
+        # Without /proc only the peak is known, so there the alarm does not clear.
         largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return largest if sys.platform == "darwin" else largest * 1024
 
 
 def total_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Memory this process may use: the machine's, or less where a control group says so."""
+    """Memory this process may use: the machine's, or the limit of its control group if that is lower."""
     physical = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
     return min([physical, *_cgroup_limits(proc, cgroups)])
 
 
 def _cgroup_limits(proc: Path, cgroups: Path) -> list[int]:
-    """The memory limits of the process's control group and of those around it, version 2 and 1."""
+    """The memory limits of the process's control group and its parents, version 2 and 1."""
     limits = []
     for line in _text(proc / "self" / "cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
@@ -247,7 +249,7 @@ def _cgroup_limits(proc: Path, cgroups: Path) -> list[int]:
         else:
             continue
         group = root / path.strip("/")
-        # A container often sees its own group as the root whatever the path says: `parents` leads there too.
+        # A container often sees its own group as the root, whatever the path: `parents` includes the root too.
         for folder in (group, *group.parents):
             limit = _text(folder / name).strip()
             if limit.isdigit():
@@ -265,7 +267,7 @@ def _text(path: Path) -> str:
 
 
 def return_freed_memory() -> None:
-    """Ask the C library to give freed memory back to the system, where it knows how."""
+    """Ask the C library to return freed memory to the system, if it has malloc_trim."""
     if _malloc_trim is not None:
         _malloc_trim(0)
 

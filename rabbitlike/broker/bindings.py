@@ -1,7 +1,7 @@
 """A binding: from a source exchange to a queue or another exchange.
 
-Two bindings are one when source, destination, key and arguments agree, types included, whatever the order of the
-arguments. A binding never changes; bindings of a deleted end are removed by the vhost.
+Two bindings are equal if source, destination, key and arguments are equal, types included; the order of the arguments
+does not matter. A binding is immutable. The vhost removes the bindings of a deleted queue or exchange.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rabbitlike.broker.exchanges.exchange import Destination
 
-    #: Source name, destination, routing key, arguments. The destination stands for its own kind and name.
+    #: Source name, destination, routing key, arguments. The destination object includes its kind and name.
     Identity: TypeAlias = tuple[str, Destination, str, tuple[tuple[str, str, Hashable], ...]]
 
 
@@ -49,9 +49,9 @@ class Binding:
 
     @property
     def properties_key(self) -> str:
-        """What tells this binding from the others between the same two ends, as the HTTP API spells it in URLs.
+        """The binding's key among those with the same source and destination, as in URLs of the HTTP API.
 
-        parity: octet by octet, because tools store these URLs.
+        parity: identical octet by octet, because tools store these URLs.
         """
         if not self.arguments:
             return properties_key_of(self.routing_key)
@@ -60,7 +60,7 @@ class Binding:
 
 
 def properties_key_of(routing_key: str) -> str:
-    """The same for a binding without arguments."""
+    """`Binding.properties_key` of a binding without arguments."""
     return _quote(routing_key) or "~"
 
 

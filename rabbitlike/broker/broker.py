@@ -1,6 +1,6 @@
 """The broker: vhosts, users, permissions, alarms and the connections that use them.
 
-No sockets, no loop, no disk of its own. Everything in it happens on one thread, in turns.
+It uses no socket, event loop or disk itself. All of its code runs on one thread, in turns.
 """
 
 from __future__ import annotations
@@ -46,60 +46,61 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Events that are exported together, at most.
+#: Maximum number of events exported together.
 EVENTS_AT_ONCE = 200_000
 SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
 class ClientChannel(Protocol):
-    """A channel, as the management sees it."""
+    """A channel, as seen by the management API."""
 
     name: str
     number: int
     vhost: Vhost
     counters: Counters
-    #: The same by exchange and by queue; of those that are gone, too.
+    #: The same counts by exchange and by queue, including deleted ones.
     publishes: dict[Exchange, Counters]
     deliveries: dict[Queue, Counters]
 
     @property
     def is_open(self) -> bool:
-        """Not when it is told to close and has not answered yet."""
+        """False once the broker has sent channel.close, even before the client answers."""
         ...
 
     def view(self) -> dict[str, object]: ...
 
     def details(self) -> dict[str, object]:
-        """What tells it from others."""
+        """The fields that identify it."""
         ...
 
     def held_of(self, queue: Queue) -> list[dict[str, object]]:
-        """What it was given of one queue and has not settled."""
+        """Unsettled messages of one queue that were delivered to it."""
         ...
 
     def settle_held(self, queue: Queue, position: int, how: Settle) -> Settled | None:
-        """Settle a message that it holds in its client's stead; None: it does not hold it."""
+        """Settle a message that it holds, instead of its client. None: it does not hold the message."""
         ...
 
     def extend_held(self, queue: Queue, position: int, more_ms: int) -> int | None:
-        """Move the deadline of a message that it holds; when it is now, 0 when it has none. None: it is not here."""
+        """Move the deadline of a message that it holds. Returns the new deadline, 0 if the message has none, None if
+        the channel does not hold it."""
         ...
 
     def cancel_consumer(self, tag: str) -> bool:
-        """An operator ends one of its consumers; False: there is no such."""
+        """Cancel one of its consumers for an operator. False: there is no such consumer."""
         ...
 
     def consumer_views(self) -> list[dict[str, object]]: ...
 
 
 class Client(Protocol):
-    """A connection, as the broker and the management see it."""
+    """A connection, as seen by the broker and the management API."""
 
     name: str
     user: User | None
     vhost: Vhost | None
     connected_at_ms: int
-    # Octets and reads, octets and writes
+    # Octets and number of reads, octets and number of writes
     recv_oct: int
     recv_cnt: int
     send_oct: int
@@ -107,7 +108,7 @@ class Client(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Has it come as far as connection.open, and not to its end?"""
+        """Whether connection.open is done and the connection is not closed."""
         ...
 
     def details(self) -> dict[str, object]: ...
@@ -122,24 +123,24 @@ class Client(Protocol):
 
 
 class Waiter(Protocol):
-    """A client with answers that must not go out before a commit is done."""
+    """A client with answers that it may send only after a commit."""
 
     def committed(self, number: int) -> bool:
-        """Commit ``number`` is done. Is there nothing left to wait for?"""
+        """Handle the end of commit ``number``. True: the client waits for no further commit."""
         ...
 
     def commit_failed(self) -> bool:
-        """No commit is to be counted on for now. Is there nothing left to wait for?"""
+        """Handle a failed commit. True: the client waits for no further commit."""
         ...
 
 
 class Requester(Protocol):
-    """Somebody who waits for direct replies under a name."""
+    """A client that waits for direct replies at an address."""
 
     name: str
 
     def deliver(self, address: bytes, properties: bytes, body: bytes) -> bool:
-        """Give it a reply. False: it has too many that it does not read."""
+        """Deliver a reply. False: too many replies are unread."""
         ...
 
 
@@ -151,9 +152,9 @@ class Broker:
         self.store = store
         self.clock = clock
         self.turn = Turn(clock)
-        #: What is on its way to the store; None when nothing outlives the process.
+        #: Changes not committed yet. None: nothing outlives the process.
         self.journal = journal
-        #: How much publishers may send before it is committed; None when nothing is.
+        #: Limits what publishers send before it is committed. None: nothing is committed.
         self.credit = None if journal is None else Credit(journal)
         if self.credit is not None:
             self.turn.is_store_behind = self.credit.is_behind
@@ -161,7 +162,7 @@ class Broker:
         self.commits = Commits()
         self.events = Events(self.turn, EVENTS_AT_ONCE, settings.event_log_interval_ms)
         self._last_queue_id = 0
-        #: Clients with answers that wait for a commit; while there are any, the next one has been asked for.
+        #: Clients with answers that wait for a commit. While there are any, the next commit is requested.
         self.commit_waiters: dict[Waiter, None] = {}
         self.users = Users("", algorithm=ALGORITHMS[settings.password_hashing])
         self.login_attempts = LoginAttempts(tracks_sources=settings.track_auth_attempt_source)
@@ -172,16 +173,16 @@ class Broker:
         self.alarms.listen(self._on_alarm)
         self.connections: set[Client] = set()
         self.churn = Churn()
-        #: Of all messages that were published since the start.
+        #: Sizes of all messages published since the start.
         self.sizes = Sizes()
-        #: Messages that queues gave up, by the reason and what became of them then.
+        #: Messages that queues removed, by reason and outcome.
         self.deaths: dict[Reason, list[int]] = {reason: [0 for _ in DeadLetterOutcome] for reason in Reason}
-        #: Dead letters that all target queues have, of those sent at least once.
+        #: At-least-once dead letters that all target queues have confirmed.
         self.dead_letters_confirmed = 0
-        #: Who hears of every death, at once and within the turn: they must only take note of it.
+        #: Called for every dead letter at once, within the turn: they must only take note of it.
         self.dead_letter_listeners: list[Callable[[Queue, Message, Reason], None]] = []
         self.vhosts: dict[str, Vhost] = {}
-        #: By name, vhosts that are gone and of which something is left.
+        #: Deleted vhosts that still have something to delete, by name.
         self.deletions: dict[str, VhostDeletion] = {}
         self.parameters = Parameters()
         self.parameters.register(VhostLimits.COMPONENT, VhostLimits(self.vhosts))
@@ -191,7 +192,7 @@ class Broker:
     # From one run to the next
 
     def recover(self, recovered: Recovered) -> None:
-        """Take up what the last run left; at the very first, make what a broker starts with."""
+        """Restore what the last run stored. On the first start, create the default vhost and user."""
         self.turn.begin()
         for trouble in recovered.troubles:
             log.error("recovery: %s", trouble)
@@ -202,8 +203,8 @@ class Broker:
         self.topology = Topology(self.journal)
         if "internal_cluster_id" not in self.parameters.globals:
             self.set_global_parameter("internal_cluster_id", f"rabbitmq-cluster-id-{token_urlsafe(16)}")
-        # parity: only where nothing is: who has deleted the last vhost does not want the default user back; and not
-        # where definitions say what a new broker is to have.
+        # parity: only if there is nothing at all, since an operator who deleted the last vhost does not want the
+        # default user back, and only if no definitions are loaded.
         if not self.vhosts and not self.users and self.settings.load_definitions is None:
             self.set_vhost(self.settings.default_vhost, description="Default virtual host")
             password = self.settings.default_password
@@ -236,7 +237,7 @@ class Broker:
         known = {queue.log.queue_id for vhost in self.vhosts.values() for queue in vhost.queues.values() if queue.log}
         known.update(number for number, _ in delays.values())
         for queue_id in (batches.keys() | marks.keys()) - known:
-            # Mostly queues that were not durable and had outgrown memory: their numbers will be given again.
+            # Mostly transient queues that were paged out: their numbers will be given again.
             if self.journal is not None:
                 self.journal.remove_queue(queue_id)
 
@@ -259,21 +260,21 @@ class Broker:
                 self.journal.forget(owner)
 
     def make_log(self, settings: QueueSettings, *, is_durable: bool, queue_id: int | None = None) -> Log | None:
-        """The durable side of a new queue; None when nothing outlives the process."""
+        """The log of a new queue. None: nothing outlives the process."""
         if self.journal is None:
             return None
         queue_id = self.give_queue_id(queue_id)
         return Log(queue_id, self.journal, settings.levels, settings.default_priority, is_durable=is_durable)
 
     def give_queue_id(self, queue_id: int | None = None) -> int:
-        """The number under which a queue's messages are stored; or take note of one that was given before."""
+        """A new number under which a queue's messages are stored, or note a number given before."""
         if queue_id is None:
             queue_id = self._last_queue_id + 1
         self._last_queue_id = max(self._last_queue_id, queue_id)
         return queue_id
 
     def committed(self, number: int) -> None:
-        """The store has commit ``number``: whoever waited for it hears so."""
+        """Notify all that wait for commit ``number``, which the store has done."""
         assert self.journal is not None
         self.turn.begin()
         for written in self.journal.finish(number):
@@ -285,11 +286,11 @@ class Broker:
             if waiter.committed(number):
                 del self.commit_waiters[waiter]
         if self.commit_waiters:
-            self.journal.ask()  # for the commit that they wait for: nothing may be stored in it
+            self.journal.ask()  # requests the commit that they wait for, which may contain nothing
         self.turn.finish()
 
     def commit_failed(self) -> None:
-        """The store could not commit and will try again: no publish that waits may be confirmed, so all are refused."""
+        """Refuse all publishes that wait for a confirm: the store could not commit and will try again."""
         self.turn.begin()
         if self.journal is not None:
             self.journal.is_failing = True
@@ -300,7 +301,7 @@ class Broker:
         self.turn.finish()
 
     def settle_marks(self) -> None:
-        """Nothing will be delivered any more: the next run need not guess what was."""
+        """Store exactly what was delivered, at shutdown: the next run need not guess."""
         for vhost in self.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.log is not None:
@@ -309,7 +310,7 @@ class Broker:
     # Vhosts
 
     def add_vhost(self, name: str) -> Vhost:
-        """A new vhost of which nothing is said."""
+        """Create a vhost with default settings."""
         vhost = self.restore_vhost(name)
         self.topology.add_vhost(vhost)
         return vhost
@@ -331,7 +332,7 @@ class Broker:
         is_protected: bool | None = None,
         is_traced: bool | None = None,
     ) -> bool:
-        """Make a vhost or change what is said of one; None leaves it as it is. True: it is new. Raises ValueError."""
+        """Create or change a vhost; None leaves a value as it is. True: it is new. Raises ValueError."""
         queue_type = None if default_queue_type is None else queue_type_named(default_queue_type)
         is_new = name not in self.vhosts
         vhost = self.restore_vhost(name) if is_new else self.vhosts[name]
@@ -350,8 +351,8 @@ class Broker:
         return is_new
 
     def delete_vhost(self, name: str) -> bool:
-        """Delete a vhost and all in it, which may take several turns (`deletions`); its clients are told to go. False:
-        there is none. Raises 406 if protected."""
+        """Delete a vhost with all its contents and close its connections; may take several turns (`deletions`). False:
+        there is no such vhost. Raises 406 if protected."""
         vhost = self.vhosts.get(name)
         if vhost is None:
             return False
@@ -376,10 +377,10 @@ class Broker:
         tags: Iterable[str] = (),
         limits: Json = None,
     ) -> bool:
-        """Make a user, or give one another password and tags. True: it is new. Raises ValueError.
+        """Create a user or change its password and tags. True: it is new. Raises ValueError.
 
-        parity: with neither password nor hash it cannot log in by password any more. Limits are added to those it has.
-        Whoever is logged in stays, with the tags it came with.
+        parity: with neither password nor hash the user can no longer log in by password. New limits are added to the
+        existing ones. Open connections stay open and keep the tags from their login.
         """
         if password is not None and password_hash is not None:
             raise ValueError("both_password_and_password_hash_are_provided")
@@ -394,13 +395,13 @@ class Broker:
         return known is None
 
     def set_user_limits(self, name: str, limits: Json) -> None:
-        """All limits of a user anew. Raises ValueError."""
+        """Replace all limits of a user. Raises ValueError."""
         if name not in self.users:
             raise ValueError("no_such_user")
         self.topology.add_user(self.users.set_limits(name, checked_limits(limits)))
 
     def delete_user(self, name: str) -> bool:
-        """Delete a user; whoever is logged in as that user is told to go. False: there is none."""
+        """Delete a user and close its connections. False: there is no such user."""
         if not self.users.delete(name):
             return False
         log.info("deleting user '%s'", name)
@@ -414,7 +415,7 @@ class Broker:
     # Permissions
 
     def set_permission(self, user: str, vhost: str, permission: Permission) -> bool:
-        """True: there was none. Open channels obey at once. Raises ValueError."""
+        """Set a permission; it applies to open channels at once. True: it is new. Raises ValueError."""
         self._check_place(user, vhost)
         is_new = self.permissions.get(user, vhost) is None
         self.permissions.set(user, vhost, permission)
@@ -422,7 +423,7 @@ class Broker:
         return is_new
 
     def clear_permission(self, user: str, vhost: str) -> bool:
-        """False: there was none."""
+        """Remove a permission. False: there was none."""
         if self.permissions.get(user, vhost) is None:
             return False
         self.permissions.clear(user, vhost)
@@ -430,7 +431,7 @@ class Broker:
         return True
 
     def set_topic_permission(self, user: str, vhost: str, exchange: str, permission: TopicPermission) -> bool:
-        """True: there was none. Raises ValueError."""
+        """Set a topic permission. True: it is new. Raises ValueError."""
         self._check_place(user, vhost)
         is_new = self.permissions.get_topic(user, vhost, exchange) is None
         self.permissions.set_topic(user, vhost, exchange, permission)
@@ -438,7 +439,7 @@ class Broker:
         return is_new
 
     def clear_topic_permission(self, user: str, vhost: str, exchange: str | None = None) -> bool:
-        """Those of one exchange, or of all. False: there was none."""
+        """Remove the topic permissions of one exchange, or of all. False: there was none."""
         found = [name for name in self.permissions.topic_exchanges(user, vhost) if exchange in (None, name)]
         for name in found:
             self.topology.clear_topic_permission(user, vhost, name)
@@ -457,7 +458,7 @@ class Broker:
     # Parameters
 
     def set_parameter(self, vhost: str, component: str, name: str, value: Json) -> bool:
-        """True: there was none. Raises ValueError."""
+        """Set a parameter. True: it is new. Raises ValueError."""
         if vhost not in self.vhosts:
             raise ValueError("vhost_not_found")
         self.parameters.check(component, name, value)
@@ -467,28 +468,28 @@ class Broker:
         return is_new
 
     def clear_parameter(self, vhost: str, component: str, name: str) -> bool:
-        """False: there was none."""
+        """Remove a parameter. False: there was none."""
         if not self.parameters.clear(vhost, component, name):
             return False
         self.topology.clear_parameter(vhost, component, name)
         return True
 
     def set_vhost_limits(self, vhost: str, limits: Json) -> None:
-        """All limits of a vhost anew. Raises ValueError."""
+        """Replace all limits of a vhost. Raises ValueError."""
         if limits:
             self.set_parameter(vhost, VhostLimits.COMPONENT, VhostLimits.NAME, limits)
         else:
             self.clear_parameter(vhost, VhostLimits.COMPONENT, VhostLimits.NAME)
 
     def set_global_parameter(self, name: str, value: Json) -> bool:
-        """True: there was none."""
+        """Set a global parameter. True: it is new."""
         is_new = name not in self.parameters.globals
         self.parameters.globals[name] = value
         self.topology.set_global_parameter(name, value)
         return is_new
 
     def clear_global_parameter(self, name: str) -> bool:
-        """False: there was none."""
+        """Remove a global parameter. False: there was none."""
         if name not in self.parameters.globals:
             return False
         del self.parameters.globals[name]
@@ -498,7 +499,7 @@ class Broker:
     # Clients
 
     def client(self, name: str) -> Client | None:
-        """The open connection of this name."""
+        """The open connection with this name."""
         for client in self.connections:
             if client.name == name and client.is_open:
                 return client
@@ -513,6 +514,6 @@ class Broker:
             self.turn.finish()
 
     def close(self, code: int = CONNECTION_FORCED, text: str = SHUTDOWN) -> None:
-        """End every connection."""
+        """Close every connection."""
         for connection in list(self.connections):
             connection.shutdown(code, text)

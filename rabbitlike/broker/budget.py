@@ -1,22 +1,23 @@
-"""How long a turn may take, in time and in steps.
+"""Time and steps that a turn may take.
 
-A module of its own, and never compiled, because a number that a compiled module makes its own is a C variable, which
-nobody could import.
+A separate module that is never compiled: a compiled module turns its constants into C variables, which cannot be
+imported.
 """
 
-#: How long the input of a turn is handled, and how long it may take with what `finish` does.
+#: Time for the input of a turn, and for the whole turn including `finish`.
 INPUT_NS = 3_000_000
 TURN_NS = 5_000_000
-#: In a turn for what is left of others: time for long work, and for each of the other kinds.
+#: In a turn for unfinished work of earlier turns: time for long work, and for each other kind.
 WORK_NS = 2_000_000
 SHARE_NS = 1_000_000
-#: Turns are counted by how long they took: no longer than each of these, or longer than all.
+#: Upper bounds of the histogram of turn durations; one more bucket counts longer turns.
 TURNS_MS = (1, 2, 5, 10, 20, 50, 100, 250, 500, 1000)
-#: The clock is read once in so many steps.
+#: Steps between two reads of the clock.
 STRIDE = 32
-#: A call at the end of a turn, to a queue or a client, counts for so many.
+#: Steps that a call to a queue or client at the end of a turn counts for.
 STEPS_PER_CALL = 8
-#: While the store is behind, what is left of turns gets a turn this often.
+#: While the store is behind, interval of the turns for unfinished work.
 STORE_MS = 1
-#: Long work pauses while so many calls wait in `later`: most are dead letters, which take longer than the deaths.
+#: Long work pauses while this many calls wait in `later`: most publish dead letters, which takes longer than removing
+#: them from their queues.
 MOST_LATER = 64

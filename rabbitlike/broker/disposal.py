@@ -1,15 +1,15 @@
-"""Letting go of very many objects: freeing a million takes as long as making them, so it is done in slices."""
+"""Frees very many objects in slices: freeing a million takes as long as creating them."""
 
 from typing import Any
 
 from rabbitlike.broker.turn import Turn
 
-#: Objects that are let go of in one step.
+#: Objects freed in one step.
 TOGETHER = 1024
 
 
 class Disposal:
-    """Lists that nobody else has, and what they hold."""
+    """Lists to be freed, which nothing else refers to."""
 
     __slots__ = ("_lists", "_turn")
 
@@ -18,7 +18,7 @@ class Disposal:
         self._lists = lists
 
     def dispose(self) -> bool:
-        """As much as the turn has time for; True: there is more."""
+        """Free as much as the turn has time for. True: there is more."""
         while self._lists:
             objects = self._lists[-1]
             while objects:
@@ -30,5 +30,5 @@ class Disposal:
 
 
 def dispose(turn: Turn, lists: list[list[Any]]) -> None:
-    """Let go of what these lists hold; the caller must not use them any more."""
+    """Free the contents of these lists; the caller must not use them any more."""
     turn.run(Disposal(turn, lists).dispose)

@@ -1,11 +1,11 @@
-"""One timer for many times: it is set for the first of them, and set anew only when an earlier one comes."""
+"""One timer for many deadlines: set for the earliest, and reset only when an earlier one is added."""
 
 from rabbitlike.broker.turn import Turn
 from rabbitlike.clock import Timer
 
 
 class FirstDue:
-    """To be derived from. Holds no reference to itself while no timer is set."""
+    """Base class. Holds no reference to itself while no timer is set."""
 
     __slots__ = ("_due_at_ms", "_timer", "_turn")
 
@@ -15,7 +15,7 @@ class FirstDue:
         self._due_at_ms = 0
 
     def on_due(self) -> None:
-        """The first is due, and no timer is set any more."""
+        """Handle the earliest deadline. No timer is set any more."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -24,7 +24,7 @@ class FirstDue:
             self._timer = None
 
     def _watch(self, due_at_ms: int) -> None:
-        """See to it that `on_due` is called then, or before."""
+        """Make sure that `on_due` is called at this time or before."""
         if self._timer is not None:
             if self._due_at_ms <= due_at_ms:
                 return

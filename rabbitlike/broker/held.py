@@ -1,6 +1,6 @@
-"""Messages that clients hold, settled or given more time by somebody else: an operator, or a worker that speaks HTTP.
+"""Settles or extends unacked messages on behalf of the client that holds them, for an operator or an HTTP worker.
 
-Whatever the client that holds one says of it afterwards means nothing.
+The broker ignores a later settlement by the client that held the message.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 class Action(Enum):
-    """What became of it."""
+    """What happened to a settled message."""
 
     ACKED = "acked"
     REQUEUED = "requeued"
     DEAD_LETTERED = "dead_lettered"
-    #: It ended, and there is no dead-letter exchange.
+    #: Removed without a dead-letter exchange.
     DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     action: Action
-    #: Why it ended; None: it did not.
+    #: Why the queue removed it; None if it did not.
     reason: Reason | None = None
 
 
 class NotHeldError(Exception):
-    """Nobody holds a message at that position. ``is_here``: it is in the queue, though."""
+    """No client holds a message at that position. ``is_here``: the message is in the queue."""
 
     def __init__(self, is_here: bool) -> None:
         super().__init__("ready or waiting for its next try" if is_here else "not there")
@@ -47,7 +47,7 @@ class NotHeldError(Exception):
 
 
 def decide(queue: Queue, message: Message, delivered_at_ms: int, how: Settle) -> Settled:
-    """Settle a message that has been out since then, and say what came of it."""
+    """Settle a message that was delivered at ``delivered_at_ms``, and return the outcome."""
     if how is Settle.ACK:
         queue.ack(message, delivered_at_ms)
         return Settled(Action.ACKED)
@@ -62,7 +62,7 @@ def decide(queue: Queue, message: Message, delivered_at_ms: int, how: Settle) ->
 
 
 def settle(queue: Queue, position: int, how: Settle) -> Settled:
-    """Decide about a message in its client's stead. Raises NotHeldError."""
+    """Settle a message instead of the client that holds it. Raises NotHeldError."""
     if queue.leases is not None and (settled := queue.leases.settle(position, how)) is not None:
         return settled
     for client in clients_of(queue.vhost):
@@ -74,7 +74,7 @@ def settle(queue: Queue, position: int, how: Settle) -> Settled:
 
 
 def extend(queue: Queue, position: int, more_ms: int) -> int | None:
-    """Give whoever holds a message so much time from now; when that ends. None: it has no deadline at all.
+    """Move the deadline of a held message to ``more_ms`` from now and return it; None if it has no deadline.
 
     Raises NotHeldError."""
     if queue.leases is not None and (leased_until_ms := queue.leases.extend(position, more_ms)) is not None:

@@ -1,9 +1,9 @@
-"""What changed since the last commit, on its way to the store.
+"""The journal: all changes since the last commit, for the writer.
 
-The number of a commit is known before it happens: whatever is added now will be safe once commit `number` is. The
-writer takes everything between two turns, so a commit never holds half of what one read brought about: a dead letter
-leaves one queue and enters another, and a transaction reaches all its queues, in one commit or not at all. What takes
-several turns and must be in one commit holds the journal meanwhile.
+The number of a commit is known beforehand: a change added now is safe once commit `number` is done. The writer takes
+all changes between two turns, so a commit never contains only part of a turn: a dead letter leaves one queue and enters
+another, and a transaction reaches all its queues, in one commit or not at all. Work that takes several turns and must
+be in one commit holds the journal meanwhile.
 """
 
 from collections import deque
@@ -48,41 +48,42 @@ class Journal:
     )
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        #: The commit that what is added now will be in. The one count of commits: `take` gives it to the work.
+        #: The commit that will contain changes added now. The only counter of commits: `take` passes it to the work.
         self.number = 1
         #: The last commit that is done.
         self.committed = 0
         #: Commits fail at present.
         self.is_failing = False
-        #: How many records were written or removed, ever: a handler sees by it whether its answer must wait.
+        #: Number of records ever written or removed: tells a handler whether its answer must wait for a commit.
         self.recorded = 0
-        #: Memory of the messages that the next commit will write, and of those in the commit under way; a small message
-        #: counts as `COMMIT_COST`.
+        #: Memory of the messages in the next commit, and in the commit under way. A small message counts as
+        #: `COMMIT_COST`.
         self.fresh_bytes = 0
         self.writing_bytes = 0
         self._last_batch_id = 0
         self._taken_batch_id = 0
-        #: Batches up to this one are on disk, unless they are gone again.
+        #: Batches up to this one are on disk, unless they were removed again.
         self.written_batch_id = 0
         self._logs: list[Changed] = []
-        #: Those in the commit under way.
+        #: The logs in the commit under way.
         self._writing: list[Changed] = []
         self._work = Work()
-        #: The last word on each record since the last commit; None: it is to go.
+        #: The last change of each record since the last commit; None: remove it.
         self._records: dict[tuple[str, str], Record | None] = {}
         self._wake = wake
-        #: Nothing may be taken now. In which commit it was so last, and who waits to hold it in a later one.
+        #: Whether the journal is held, so that nothing may be taken; the last commit that was held; and the callbacks
+        #: waiting to hold a later one.
         self.is_held = False
         self._held_number = 0
         self._holders: deque[Callable[[], None]] = deque()
 
     def start(self, last_batch_id: int) -> None:
-        """Go on behind what was recovered."""
+        """Continue after the recovered batches."""
         self._last_batch_id = self.written_batch_id = last_batch_id
 
     @property
     def pending_bytes(self) -> int:
-        """Memory of all messages that are to be written and are not committed yet."""
+        """Memory of all messages to be stored that are not committed yet."""
         return self.fresh_bytes + self.writing_bytes
 
     def next_batch_id(self) -> int:
@@ -90,13 +91,13 @@ class Journal:
         return self._last_batch_id
 
     def touch(self, log: Changed) -> None:
-        """This log has something to write; it asks once per commit."""
+        """Add a log with changes to the next commit. A log calls this once per commit."""
         log.is_touched = True
         self._logs.append(log)
         self._wake()
 
     def ask(self) -> None:
-        """Somebody waits for the present commit, whether or not there is anything in it."""
+        """Request a commit even if there is nothing to write: a client waits for it."""
         self._wake()
 
     def write(self, record: Record) -> None:
@@ -114,19 +115,19 @@ class Journal:
         self._wake()
 
     def forget(self, owner: str) -> None:
-        """All keys that a queue or exchange has seen are to go."""
+        """Remove all deduplication keys of a queue or exchange."""
         self._work.forgotten_owners.append(owner)
         self._wake()
 
     def hold(self, then: Callable[[], None]) -> None:
-        """Let nothing be taken until `release`, and call ``then``: now, or when it is this caller's turn.
+        """Take nothing until `release`. ``then`` is called once the journal is held: now, or after other holders.
 
-        Each commit is held once at most: confirms of others wait for one holder and not for a row of them."""
+        Each commit is held at most once, so that confirms of others wait for one holder only."""
         self._holders.append(then)
         self._give_hold()
 
     def release(self) -> None:
-        """All is there that must be in one commit."""
+        """End the hold: the commit is complete."""
         self.is_held = False
         self._wake()
 
@@ -137,8 +138,8 @@ class Journal:
             self._holders.popleft()()
 
     def take(self) -> Work:
-        """Everything up to now, as the commit with the present number. The last one is done by then, and nobody holds
-        the journal."""
+        """All changes up to now, as the commit with the present number. The previous commit must be done, and the
+        journal must not be held."""
         work = self._work
         for (kind, key), record in self._records.items():
             if record is None:
@@ -157,12 +158,12 @@ class Journal:
             log.take(work)
         self._taken_batch_id = self._last_batch_id
         if self._held_number == self.number - 1:
-            work.batches.sort(key=attrgetter("batch_id"))  # logs made some of them in turns before
+            work.batches.sort(key=attrgetter("batch_id"))  # logs made some of them in earlier turns
         self._give_hold()
         return work
 
     def finish(self, number: int) -> list[Changed]:
-        """Commit ``number`` is done; the logs that were in it."""
+        """Note that commit ``number`` is done and return the logs that were in it."""
         self.committed = number
         self.is_failing = False
         self.written_batch_id = self._taken_batch_id

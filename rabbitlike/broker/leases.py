@@ -1,7 +1,7 @@
-"""Messages that were fetched without a channel and are held until a deadline: whoever has one settles it by position.
+"""Leases: messages fetched over HTTP, unacked until they are settled by position or their lease ends.
 
-They count as unacked. One that is not settled in time failed, and goes back. A restart ends all: what was leased is
-ready again, as delivered before.
+A message that is not settled in time counts as a failed attempt and is requeued. A restart ends all leases: leased
+messages are ready again, marked as redelivered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Lease(NamedTuple):
 
 
 class Leases(FirstDue):
-    """What is leased of one queue. A heap's entry that is not its lease's deadline any more is passed over."""
+    """The leases of one queue. Heap entries with an outdated deadline are skipped."""
 
     __slots__ = ("_heap", "_leases", "_queue")
 
@@ -37,12 +37,12 @@ class Leases(FirstDue):
         self._heap: list[tuple[int, int]] = []
 
     def lease(self, message: Message, ms: int) -> int:
-        """A message was fetched, for so long; until when."""
+        """Lease a fetched message for ``ms`` and return the deadline."""
         now_ms = self._turn.now_ms
         return self._set(Lease(message, now_ms, now_ms + ms))
 
     def view(self) -> list[dict[str, object]]:
-        """As what channels hold is shown; there is none."""
+        """The leased messages in the format of a channel's unacked messages, without channel fields."""
         return [
             {
                 "position": position,
@@ -57,7 +57,7 @@ class Leases(FirstDue):
         ]
 
     def settle(self, position: int, how: Settle) -> Settled | None:
-        """None: it is not leased."""
+        """Settle a leased message. None: it is not leased."""
         lease = self._leases.pop(position, None)
         if lease is None:
             return None
@@ -69,12 +69,12 @@ class Leases(FirstDue):
         return decide(queue, lease.message, lease.leased_at_ms, how)
 
     def extend(self, position: int, ms: int) -> int | None:
-        """Give whoever has it so much time from now; until when. None: it is not leased."""
+        """Move the deadline to ``ms`` from now and return it. None: the message is not leased."""
         lease = self._leases.get(position)
         return None if lease is None else self._set(lease._replace(due_at_ms=self._turn.now_ms + ms))
 
     def stop(self) -> None:
-        """The queue is gone."""
+        """Drop all leases of a deleted queue."""
         self._leases.clear()
         self._heap.clear()
         super().stop()
@@ -86,7 +86,7 @@ class Leases(FirstDue):
         return lease.due_at_ms
 
     def on_due(self) -> None:
-        """Those whose time is over go back."""
+        """Requeue the messages whose lease has ended."""
         now_ms = self._turn.now_ms
         heap = self._heap
         while heap and heap[0][0] <= now_ms:

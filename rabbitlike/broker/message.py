@@ -1,7 +1,7 @@
-"""A message as it stands in one queue.
+"""A message in one queue.
 
-The octets (address, properties, body) are shared by all queues the message went to and never change; position, attempts
-and state belong to this queue alone, which is why each queue has a Message of its own.
+All queues of a message share its octets (address, properties, body), which never change. Position, attempts and state
+belong to one queue, so each queue has its own Message.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.storage.log import StoredBatch
 
 DELIVERY_COUNT = "x-delivery-count"
-#: Properties up to this size are worth remembering with their count.
+#: Largest properties whose form with the delivery count is cached.
 REMEMBERED = 512
 
 
@@ -42,9 +42,9 @@ class Message:
     def __init__(
         self, address: bytes, properties: bytes, body: bytes, persistent: bool, priority: int, published_at_ms: int
     ) -> None:
-        #: Exchange and routing key as two short strings, just as basic.deliver carries them.
+        #: Exchange and routing key as two short strings, as in basic.deliver.
         self.address = address
-        #: Property flags and list, just as they came.
+        #: Property flags and list, as received.
         self.properties = properties
         self.body = body
         self.persistent = persistent
@@ -53,13 +53,13 @@ class Message:
         self.published_at_ms = published_at_ms
         #: 0: never.
         self.expires_at_ms = 0
-        #: Place in the queue: grows, is never reused, and is where a returned message goes back to.
+        #: Place in the queue: increasing, never reused; a requeued message returns to it.
         self.position = 0
-        #: How often it was delivered and came back.
+        #: How often it was delivered and returned.
         self.attempts = 0
         self.state = READY
         self.logged = UNLOGGED
-        #: The batch it is stored in and its place there, once it is written.
+        #: The batch that stores it and its index there, once it is written.
         self.batch: StoredBatch | DelayBatch | None = None
         self.index = 0
 
@@ -67,7 +67,7 @@ class Message:
 def make_message(
     address: bytes, properties: bytes, body: bytes, persistent: bool, priority: int, published_at_ms: int
 ) -> Message:
-    """The same as `Message(…)`, for the hot path: compiled, no argument becomes an object on its way."""
+    """`Message(…)` for the hot path: when compiled, it converts no argument to a Python object."""
     message = Message.__new__(Message)
     message.address = address
     message.properties = properties
@@ -86,7 +86,7 @@ def make_message(
 
 
 def make_again(message: Message, address: bytes, now_ms: int) -> Message:
-    """As if published anew, to this address: its time to live starts again."""
+    """A copy of the message as if published now to this address: its TTL starts again."""
     again = make_message(address, message.properties, message.body, message.persistent, message.priority, now_ms)
     expiration_ms = Properties(message.properties).expiration_ms
     if expiration_ms >= 0:
@@ -95,12 +95,12 @@ def make_again(message: Message, address: bytes, now_ms: int) -> Message:
 
 
 def cost_of(message: Message) -> int:
-    """Bytes of memory that a message takes, roughly. The address is shared with its publisher's."""
+    """Approximate memory of a message in bytes. Messages of one publisher share the address."""
     return MESSAGE_COST + len(message.properties) + len(message.body)
 
 
 def make_address(exchange: str, routing_key: str) -> bytes:
-    """The two names as short strings. A name is at most 255 octets long: whoever made it has seen to that."""
+    """The two names as short strings. The caller has checked that a name has at most 255 octets."""
     first = exchange.encode("utf-8", "surrogateescape")
     second = routing_key.encode("utf-8", "surrogateescape")
     return bytes((len(first),)) + first + bytes((len(second),)) + second
@@ -115,9 +115,9 @@ def routing_key_of(address: bytes) -> str:
 
 
 def with_delivery_count(message: Message) -> bytes:
-    """The message's properties with the header that says how often it came back; none at the first delivery.
+    """The message's properties with the header x-delivery-count; without it at the first delivery.
 
-    A header of that name that a publisher made up is not passed on.
+    A header of that name from the publisher is removed.
     """
     if message.attempts == 0 and DELIVERY_COUNT.encode() not in message.properties:
         return message.properties
@@ -137,5 +137,5 @@ def _counted(properties: bytes, attempts: int) -> bytes:
     return raw
 
 
-#: Messages that come back in numbers mostly have the same properties.
+#: When many messages are returned, most have the same properties.
 _remembered = lru_cache(maxsize=256)(_counted)

@@ -1,7 +1,7 @@
-"""Regular expressions that users give: in permissions, policies and filters. All of them are searched for here.
+"""Regular expressions from users: in permissions, policies and filters. All of their searches run here.
 
-Some expressions would search some names for years, and everybody would wait: a search has its time, and an expression
-that has used it up a few times is found nowhere any more. parity: searched, not anchored, as Erlang's `re:run` does.
+Some expressions would take years for some names and block the broker, so a search has a time limit, and an expression
+that exceeds it a few times never matches again. parity: searched, not anchored, as Erlang's `re:run` does.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-#: Processor time for one search. Twice: a machine may be so busy that the first went to others.
+#: Time limits of one search. The second is for a busy machine, where other processes may have used up the first.
 SEARCH_TIMES_S: Final = (0.01, 0.05)
-#: So often an expression may take too long before it is given up.
+#: Timeouts after which an expression is given up.
 MOST_LATE: Final = 3
-#: Characters of an expression: compiling so many takes some 30 ms, and grows with them.
+#: Longest expression in characters: compiling this many takes some 30 ms, and more characters take longer.
 LONGEST: Final = 4096
-#: Different expressions that are kept compiled.
+#: Number of compiled expressions that are cached.
 KEPT: Final = 1024
-#: Says yes to everything, and by far the most common.
+#: Matches everything; by far the most common expression.
 ANYTHING: Final = ".*"
 
 
 class PatternError(ValueError):
-    """An expression that cannot be: what is wrong, and where."""
+    """An invalid expression, with the fault and its position."""
 
     def __init__(self, said: str, at: int) -> None:
         super().__init__(f"{said} at position {at}")
@@ -34,16 +34,16 @@ class PatternError(ValueError):
 
 
 class TooSlow(Exception):
-    """A search that did not come to its end."""
+    """A search exceeded its time limit."""
 
 
 class Pattern:
-    """One expression, ready for searching."""
+    """One compiled expression."""
 
     __slots__ = ("_compiled", "_late", "text")
 
     def __init__(self, text: str, *, ignores_case: bool = False) -> None:
-        """PatternError, if it is none, or too long."""
+        """Raises PatternError if the expression is invalid or too long."""
         if len(text) > LONGEST:
             raise PatternError("regular expression is too large", LONGEST)  # parity: PCRE's words
         self.text = text
@@ -55,7 +55,7 @@ class Pattern:
         return self._late >= MOST_LATE
 
     def search(self, name: str) -> bool:
-        """Is it found in a name? TooSlow, when that takes too long."""
+        """Whether the expression matches in a name. Raises TooSlow at the time limit."""
         compiled = self._compiled
         if compiled is None:
             return True
@@ -67,7 +67,7 @@ class Pattern:
         raise TooSlow
 
     def is_in(self, name: str) -> bool:
-        """The same, where nobody can be told: too slow is no."""
+        """`search` for callers that cannot report an error: too slow counts as no match."""
         if self.is_given_up:
             return False
         try:
@@ -85,7 +85,7 @@ class Pattern:
 
 @lru_cache(KEPT)
 def _compiled(text: str, ignores_case: bool) -> Any:
-    # Not with the module: most brokers have no expression but ".*", and it takes as long to load as all of the broker.
+    # Not imported with the module: most brokers only use ".*", and importing regex takes as long as the whole broker.
     import regex
 
     try:

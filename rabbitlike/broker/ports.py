@@ -1,6 +1,6 @@
-"""The queue's doors upwards: what it calls without knowing who stands there.
+"""Interfaces that queues and the turn call and upper layers implement.
 
-Small base classes, subclassed in the session, so that a call up the house costs a C call and no import.
+Small base classes, subclassed in the session, so that a call to an upper layer is a C call and needs no import.
 """
 
 from typing import Protocol
@@ -8,7 +8,7 @@ from typing import Protocol
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.statistics.counters import Counters
 
-#: Who was given a message, or published it: connection, channel, user.
+#: The client that received or published a message: connection, channel, user.
 ClientName = tuple[str, int, str]
 
 
@@ -16,20 +16,20 @@ class Owner(Protocol):
     """A connection that exclusive queues belong to."""
 
     def details(self) -> dict[str, object]:
-        """Its name and address, as views show it."""
+        """Its name and address, for views."""
         ...
 
 
 class Publishing(Protocol):
-    """A connection that publishes and is made to wait."""
+    """A publishing connection that waits for credit."""
 
     def resume_publishing(self) -> None:
-        """It may go on."""
+        """Continue to read from the connection."""
         ...
 
 
 class Subscriber:
-    """Somebody who is given messages of a queue. The queue alone writes `parked` and `left`."""
+    """A consumer of a queue. Only the queue writes `parked` and `left`."""
 
     __slots__ = ("held", "left", "no_ack", "pair", "parked", "priority", "tag")
 
@@ -37,49 +37,50 @@ class Subscriber:
         self.tag = tag
         #: parity: consumers of a higher x-priority come first, lower ones only while those are at their limit.
         self.priority = priority
-        #: What it is given is settled thereby.
+        #: Delivery settles a message.
         self.no_ack = False
-        #: Out of the rotation until it says that it can take messages again.
+        #: Out of the rotation until it can take messages again.
         self.parked = False
-        #: It has gone from the queue.
+        #: Removed from the queue.
         self.left = False
-        #: Messages it was given and has not settled yet.
+        #: Number of its unacked messages.
         self.held = 0
-        #: What its channel and the queue count together.
+        #: Counts of its channel and the queue as a pair.
         self.pair = Counters(0)
 
     def takes(self) -> bool:
-        """Can it take one more message right now?"""
+        """Whether it can take one more message now."""
         raise NotImplementedError
 
     def deliver(self, message: Message) -> None:
-        """Give it a message. Called only after `takes` said yes."""
+        """Deliver a message. Called only after `takes` returned True."""
         raise NotImplementedError
 
     def deliver_more(self, like: Message) -> None:
-        """It was given this message, and shares its queue with nobody: it may take those that are next and like it."""
+        """Take the next messages that are like this one, which was just delivered. Called only for a queue's only
+        consumer."""
 
     def hold(self, number: int) -> None:
-        """What it was given just now must not leave the broker before commit ``number`` is done."""
+        """Send the last delivery only after commit ``number``."""
 
     def cancel(self) -> None:
-        """The queue is gone, or an operator wants it to go."""
+        """Cancel the consumer: its queue was deleted, or an operator cancels it."""
         raise NotImplementedError
 
     def view(self) -> dict[str, object]:
-        """What the management API shows of it."""
+        """Its representation in the management API."""
         raise NotImplementedError
 
     def client(self) -> ClientName:
-        """Whose it is."""
+        """The client it belongs to."""
         raise NotImplementedError
 
     def retime(self) -> None:
-        """How long it may sit on a delivery has changed."""
+        """Apply a changed limit on how long it may hold a delivery."""
 
 
 class Pumped:
-    """Something with messages to hand out at the end of the turn. The turn alone writes `touched`."""
+    """An object with messages to deliver at the end of the turn. Only the turn writes `touched`."""
 
     __slots__ = ("touched",)
 

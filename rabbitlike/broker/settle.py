@@ -1,13 +1,13 @@
-"""What becomes of a message that was handed out."""
+"""Ways to settle a delivery."""
 
 from enum import Enum
 
 
 class Settle(Enum):
-    """What a client decided about a delivery."""
+    """How a delivery is settled."""
 
     ACK = "ack"
     REJECT = "reject"
-    #: Back to the queue: by basic.reject, and by basic.nack.
+    #: Requeue by basic.reject (REQUEUE) or by basic.nack (RETURN).
     REQUEUE = "requeue"
     RETURN = "return"

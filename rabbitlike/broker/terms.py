@@ -1,4 +1,4 @@
-"""JSON values as RabbitMQ's texts show them: as Erlang terms."""
+"""JSON values as Erlang terms, as RabbitMQ's error texts show them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-#: What may stand in a JSON document.
+#: A JSON value.
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 
 def term(value: object) -> str:
-    """`{"a": 1}` is `#{<<"a">> => 1}`."""
+    """A value as an Erlang term: `{"a": 1}` is `#{<<"a">> => 1}`."""
     if isinstance(value, str):
         return f"<<{json.dumps(value, ensure_ascii=False)}>>"
     if isinstance(value, Mapping):
@@ -22,5 +22,5 @@ def term(value: object) -> str:
 
 
 def pairs(value: Mapping[str, object]) -> str:
-    """An object as the list of pairs that RabbitMQ makes of it: `[{<<"a">>,1}]`."""
+    """An object as RabbitMQ's list of pairs: `[{<<"a">>,1}]`."""
     return "[" + ",".join(f"{{{term(key)},{term(each)}}}" for key, each in value.items()) + "]"

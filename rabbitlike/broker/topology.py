@@ -1,7 +1,7 @@
-"""Durable topology as records, and back: what outlives a restart beside messages.
+"""Stores durable topology as records and restores it at start.
 
-Every change of something durable writes or erases one record, in the same commit as whatever else the turn did. Names
-are JSON, arguments the field table as it came, so that types survive. With no journal nothing is written.
+Each change of a durable object writes or erases one record, in the same commit as the other changes of the turn. Keys
+are JSON; arguments are field tables as received, which keep their types. Without a journal nothing is written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Kinds in the order in which they must come back.
+#: Kinds of records, in the order in which they must be restored.
 VHOST: Final = "vhost"
 USER: Final = "user"
 PERMISSION: Final = "permission"
@@ -52,7 +52,7 @@ _SCHEMA: Final = "x-schema"
 
 
 class Topology:
-    """Tells the journal what is durable and changed."""
+    """Writes changes of durable objects to the journal."""
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
@@ -116,7 +116,7 @@ class Topology:
         self._erase(policy.kind, _key(policy.vhost, policy.name))
 
     def set_delays(self, vhost: str, queue_id: int, exchanges: Sequence[str]) -> None:
-        """Under which number the delayed messages of a vhost are stored, and what the numbers in their levels mean."""
+        """Write the queue number that stores a vhost's delayed messages, and the exchanges that their levels number."""
         self._write(DELAYS, _key(vhost), {"id": queue_id, "exchanges": exchanges})
 
     def remove_delays(self, vhost: str) -> None:
@@ -146,7 +146,7 @@ class Topology:
             if queue.is_paused:
                 value["paused"] = True
             if queue.settings.levels != DEFAULT_LEVELS:
-                value["levels"] = queue.settings.levels  # the option may be another at the next start
+                value["levels"] = queue.settings.levels  # the option may differ at the next start
             self._write(QUEUE, _key(queue.vhost.name, queue.name), value)
 
     def remove_queue(self, queue: Queue) -> None:
@@ -190,8 +190,8 @@ def _binding_key(vhost: str, binding: Binding) -> str:
 
 
 def restore(broker: Broker, records: Iterable[Record]) -> None:
-    """Bring back everything the records speak of, through the same doors it came in by; what is broken is skipped
-    and said."""
+    """Restore everything in the records through the same methods that clients' declarations use. Invalid objects are
+    skipped and logged."""
     found: dict[str, list[tuple[list[str], dict[str, Any]]]] = {}
     for record in records:
         found.setdefault(record.kind, []).append((json.loads(record.key), json.loads(record.value)))
@@ -218,7 +218,7 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
     for (vhost, source, kind, destination, routing_key, arguments), _ in found.get(BINDING, ()):
         home = broker.vhosts[vhost]
         if kind == "queue" and destination not in home.queues:
-            # It was deleted, and the broker ended before the last of its bindings was.
+            # The queue was deleted, and the broker stopped before it had removed all its bindings.
             if broker.journal is not None:
                 broker.journal.erase(BINDING, _key(vhost, source, kind, destination, routing_key, arguments))
             continue
@@ -227,7 +227,7 @@ def restore(broker: Broker, records: Iterable[Record]) -> None:
 
 
 def _arguments(place: str, value: dict[str, Any]) -> Table:
-    """As they were declared, but for a schema that is refused by now: messages are worth more than that."""
+    """The arguments as declared, without a schema that is invalid now: the queue's messages matter more."""
     arguments = _table(value["arguments"])
     if _SCHEMA in arguments:
         try:
@@ -239,7 +239,7 @@ def _arguments(place: str, value: dict[str, Any]) -> Table:
 
 
 def delays_of(records: Iterable[Record]) -> dict[str, tuple[int, list[str]]]:
-    """What `set_delays` wrote, by vhost."""
+    """The values that `set_delays` wrote, by vhost."""
     found: dict[str, tuple[int, list[str]]] = {}
     for record in records:
         if record.kind == DELAYS:
@@ -295,7 +295,7 @@ def _restore_policies(broker: Broker, found: dict[str, list[tuple[list[str], dic
 
 @contextmanager
 def _saying(what: str) -> Iterator[None]:
-    """What an earlier version took and this one refuses must not keep the broker from starting."""
+    """Log a ValueError: an object that an earlier version accepted and this one refuses must not prevent a start."""
     try:
         yield
     except ValueError as error:

@@ -1,11 +1,10 @@
-"""A turn: what one read, or one timer, sets in motion. The next begins when it is over, so it must be short.
+"""A turn: everything that one read or one timer causes. One turn runs at a time, so it must be short.
 
-Handlers only note what they touched. `finish` then pumps each touched queue and flushes each touched client once;
-`serve` pumps them before that, for a command that must find them served. What must not run inside the pump that caused
-it (dead letters, cancelled consumers) waits in `later`. Long work is given to
-`run` and asks `is_spent` after each step; what the turn has no time for goes on in turns of its own, between which all
-sockets are served and a commit may be taken: each step must leave what the store is given complete. While the store is
-behind, later calls and the broker's own long work pause, but never what a client waits for (`poll`).
+Handlers only note which queues and clients they touched; `finish` then pumps and flushes each once. `serve` pumps
+earlier, for a command that needs it. Work that must not run inside the pump that caused it (dead letters, cancelled
+consumers) waits in `later`. Long work (`run`) checks `is_spent` after each step and continues in further turns, between
+which sockets are served and a commit may be taken: each step must leave the journal consistent. While the store is
+behind, later calls and the broker's own long work pause, but not work that a client waits for (`poll`).
 """
 
 import logging
@@ -34,13 +33,13 @@ FEW_NS = 1_000_000 * TURNS_MS[0]
 
 
 class Flushable(Protocol):
-    """A client whose answers stand in a buffer."""
+    """A client with answers in a buffer."""
 
     def flush(self) -> None: ...
 
 
 class Turn:
-    """The one turn of a broker. There is never more than one: the broker has a single thread."""
+    """The turn of a broker. The broker has a single thread, so there is only one."""
 
     __slots__ = (
         "_began_ns",
@@ -74,38 +73,38 @@ class Turn:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ticks_ns = clock.ticks_ns
-        #: The time this turn began: one reading of the clock serves all messages of a read.
+        #: Start of this turn: the clock is read once for all messages of a read.
         self.now_ms = clock.now_ms()
-        #: An alarm is on: whoever publishes now must be blocked.
+        #: An alarm is raised: connections that publish now must be blocked.
         self.alarmed = False
-        #: Grows whenever topology or permissions change: a route found in an earlier generation must be found anew.
+        #: Incremented when topology or permissions change: a route of an earlier generation must be looked up again.
         self.generation = 0
-        #: Queues that were published to in this turn and have much waiting in memory, some of them more than once.
+        #: Queues with a large backlog in memory that were published to in this turn, some of them more than once.
         self.congested: list[Pumped] = []
         self._queues: list[Pumped] = []
         self._clients: list[Flushable] = []
         self._later: list[Callable[[], None]] = []
-        #: What earlier turns had no time for, and long work that is not done.
+        #: Work left by earlier turns, and long work that is not done.
         self._left_queues: deque[Pumped] = deque()
         self._left_clients: deque[Flushable] = deque()
         self._left_later: deque[Callable[[], None]] = deque()
         self._works: deque[Callable[[], bool]] = deque()
         self._polls: deque[Callable[[], bool]] = deque()
-        #: Works that this turn has begun.
+        #: Long work that this turn has begun.
         self._begun: list[Callable[[], bool]] = []
-        #: Later calls that turns had no time for, ever, and how many of those are done.
+        #: Total number of later calls that turns had no time for, and how many of those are done.
         self._later_left = 0
         self._later_done = 0
         self._is_scheduled = False
-        #: Says whether the store is behind. Later calls and works pause then, for dead letters are written, too.
+        #: Whether the store is behind. Later calls and long work pause then, because dead letters are stored too.
         self.is_store_behind: Callable[[], bool] = _is_never
-        #: When this turn began, 0 between turns; when its time is over; steps until the clock is read again.
+        #: Start of this turn, 0 between turns; its deadline; steps until the clock is read again.
         self._began_ns = 0
         self._deadline_ns = 0
         self._steps_left = STRIDE
-        #: Steps of long work between two looks at the clock.
+        #: Steps of long work between two reads of the clock.
         self.stride = STRIDE
-        #: All turns so far: how many by their length, how long together, and the longest since this was set to 0.
+        #: All turns so far: number by duration, total duration, and the longest since this was set to 0.
         self.counts = [0] * (len(TURNS_MS) + 1)
         self.total_ns = 0
         self.longest_ns = 0
@@ -121,31 +120,31 @@ class Turn:
             self.congested = []
 
     def renew(self) -> None:
-        """Topology or permissions changed."""
+        """Invalidate cached routes after a change of topology or permissions."""
         self.generation += 1
 
     def touch(self, queue: Pumped) -> None:
-        """This queue may have something to hand out."""
+        """Pump this queue at the end of the turn: it may have something to deliver."""
         if not queue.touched:
             queue.touched = True
             self._queues.append(queue)
 
     def note_congestion(self, queue: Pumped) -> None:
-        """Something was published to this queue, which has much waiting already."""
+        """Note a publish to a queue that has a large backlog."""
         last = len(self.congested) - 1
         if last < 0 or self.congested[last] is not queue:
             self.congested.append(queue)
 
     def mark(self, client: Flushable) -> None:
-        """This client has something in its buffer; it sees to it that it is marked once."""
+        """Flush this client at the end of the turn. The client makes sure to call this once per turn."""
         self._clients.append(client)
 
     def later(self, work: Callable[[], None]) -> None:
-        """Do ``work`` at the end of this turn, or in one of the next if the time is over before that."""
+        """Call ``work`` at the end of this turn, or in a later turn if the time is over before."""
         self._later.append(work)
 
     def at(self, delay_ms: int, work: Callable[[], None]) -> Timer:
-        """Do ``work`` in a turn of its own, ``delay_ms`` from now."""
+        """Call ``work`` in its own turn, ``delay_ms`` from now."""
 
         def run() -> None:
             self.begin()
@@ -157,45 +156,45 @@ class Turn:
     # Long work
 
     def run(self, work: Callable[[], bool]) -> bool:
-        """Do long work: ``work`` does as much as the turn has time for, one step at least, and says whether there is
-        more; then it is called again in turns to come. Is it done already?"""
+        """Start long work. ``work`` does as much as the turn has time for, at least one step, and returns whether there
+        is more; then it is called again in later turns. True: it is done already."""
         if not work():
             return True
         self.go_on(work)
         return False
 
     def go_on(self, work: Callable[[], bool]) -> None:
-        """Call ``work`` in turns to come until it says that nothing is left."""
+        """Call ``work`` in later turns until it returns False."""
         self._works.append(work)
         self._begun.append(work)
         self._schedule()
 
     def poll(self, work: Callable[[], bool]) -> None:
-        """`go_on`, of work that a client waits for: it does not pause while the store is behind."""
+        """`go_on` for work that a client waits for: it does not pause while the store is behind."""
         self._polls.append(work)
         self._schedule()
 
     def begun(self) -> list[Callable[[], bool]]:
-        """Long work that this turn has begun and not done, since it was asked last."""
+        """Unfinished long work that this turn has begun since the last call of this method."""
         begun = self._begun
         self._begun = []
         return begun
 
     def is_any_left(self, works: list[Callable[[], bool]]) -> bool:
-        """Is any of this work not done yet?"""
+        """Whether any of this work is not done yet."""
         return any(work in self._works for work in works)
 
     def is_spent(self, steps: int = 1) -> bool:
-        """Should long work pause, because the turn's time is over or because too many later calls wait? To be asked
-        after each step of it, or after so many small ones."""
+        """Whether long work should pause, because the turn's time is over or too many later calls wait. Call it after
+        each step of long work, or after ``steps`` small ones."""
         self._steps_left -= steps
         if self._steps_left > 0:
             return False
         return len(self._later) + len(self._left_later) >= MOST_LATER or self.is_late(0)
 
     def is_late(self, steps: int = 1) -> bool:
-        """Is the turn's time over? `is_spent`, of what clients ask for: later calls may wait for the store for seconds,
-        and no client waits for those of others."""
+        """Whether the turn's time is over. Used instead of `is_spent` for clients' requests: later calls may wait
+        seconds for the store, and a client must not wait for later calls of others."""
         self._steps_left -= steps
         if self._steps_left > 0:
             return False
@@ -205,27 +204,27 @@ class Turn:
         return False
 
     def look(self) -> None:
-        """The step at hand was a long one: the next `is_spent` reads the clock."""
+        """Make the next `is_spent` read the clock, after a long step."""
         self._steps_left = 0
 
     def later_mark(self) -> int:
-        """For `has_later`: what is left of later calls by now."""
+        """A mark for `has_later`: all later calls left so far."""
         return self._later_left
 
     def has_later(self, mark: int) -> bool:
-        """Are any of those calls not done yet, or so many others that there should not be more of them?"""
+        """Whether any calls up to the mark are not done yet, or too many later calls wait in general."""
         return self._later_done < mark or 2 * len(self._left_later) > MOST_LATER
 
     @property
     def is_behind(self) -> bool:
-        """Is there anything left for turns to come?"""
+        """Whether any work is left for later turns."""
         return self._is_scheduled
 
-    # In the middle
+    # During a turn
 
     def serve(self) -> bool:
-        """Serve the queues touched so far, for a command that must find everything before it done. False: the time was
-        over before; the rest is served by `finish` and by turns to come. Clients are flushed at the end only."""
+        """Serve the queues touched so far, for a command that requires all earlier work to be done. False: the time was
+        over before; `finish` and later turns serve the rest. Clients are flushed at the end only."""
         is_done = True
         while is_done and (self._later or self._queues):
             if self._later:
@@ -244,15 +243,15 @@ class Turn:
         return list(self._queues)
 
     def all_touched(self) -> list[Pumped]:
-        """The same, and those that turns before had no time for."""
+        """`touched` and the queues that earlier turns had no time for."""
         return [*self._left_queues, *self._queues]
 
     # The end
 
     def finish(self) -> bool:
-        """Serve all that was touched. False: the turn's time was over before, and later calls of it are left to do."""
+        """Serve everything that was touched. False: the turn's time was over before, and some later calls are left."""
         if self._began_ns == 0:
-            self._began_ns = self._ticks_ns()  # a turn within this one has ended
+            self._began_ns = self._ticks_ns()  # a nested turn has ended
         self._deadline_ns = self._began_ns + TURN_NS
         self._steps_left = self.stride
         is_done = True
@@ -279,7 +278,7 @@ class Turn:
         return is_done
 
     def _pump(self) -> None:
-        """Pump each touched queue, once. Those that there is no time for stay where they are."""
+        """Pump each touched queue once. Queues that there is no time for stay in the list."""
         queues = self._queues
         self._queues = []
         done = 0
@@ -292,7 +291,7 @@ class Turn:
                 break
 
     def _do_later(self) -> bool:
-        """Are they all done?"""
+        """Make the later calls. True: all are done."""
         works = self._later
         self._later = []
         done = 0
@@ -307,11 +306,11 @@ class Turn:
         return done == len(works)
 
     def _is_over(self) -> bool:
-        """`is_late`, of what a turn has at its end: each call there counts for several steps."""
+        """`is_late` for the end of a turn, where each call counts for several steps."""
         return self.is_late(STEPS_PER_CALL)
 
     def _leave_rest(self) -> None:
-        """The time is over: what is left goes on in turns to come."""
+        """Leave the rest to later turns, because the time is over."""
         self._leave_later(self._later)
         self._left_queues.extend(self._queues)
         self._left_clients.extend(self._clients)
@@ -337,7 +336,7 @@ class Turn:
             self.longest_ns = took_ns
         self._steps_left = self.stride
 
-    # What is left of turns before
+    # Work left by earlier turns
 
     def _schedule(self, delay_ms: int = 0) -> None:
         if not self._is_scheduled:
@@ -345,7 +344,7 @@ class Turn:
             self._clock.call_later(delay_ms, self._catch_up)
 
     def _catch_up(self) -> None:
-        """Some of each kind, so that none waits for the end of another; then whatever that touched."""
+        """Do some work of each kind, so that no kind waits for another; then serve what that touched."""
         self._is_scheduled = False
         self.begin()
         is_waiting = self.is_store_behind()
@@ -386,12 +385,12 @@ class Turn:
                 break
 
     def _allow(self, time_ns: int) -> None:
-        """So long for what comes now."""
+        """Set the time for the next kind of work."""
         self._deadline_ns = self._ticks_ns() + time_ns
         self._steps_left = self.stride
 
     def _guard(self, work: Callable[[], object]) -> object:
-        """One client's or queue's fault must not keep the others from being served."""
+        """Call ``work`` and log exceptions, so that a fault of one client or queue does not affect the others."""
         try:
             return work()
         except Exception:

@@ -1,8 +1,8 @@
-"""A virtual host: its exchanges, queues and the bindings between them, and the verbs that change them.
+"""A virtual host: its exchanges, queues and bindings, and the operations that change them.
 
-Errors are RabbitMQ's, word for word. Permissions are the session's to check, first. `generation` grows with every
-change that could alter a route. Every binding stands in two indexes, by source (in the exchange) and by destination
-(here), so that no verb ever looks through bindings that are not its own.
+Error texts are RabbitMQ's, word for word. The session checks permissions first. `generation` increases with every
+change that could alter a route. Each binding is in two indexes, by source (in the exchange) and by destination (here),
+so that no operation scans unrelated bindings.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 RESERVED: Final = "amq."
 SERVER_NAMED: Final = "amq.gen-"
 
-#: Name, type and whether it is internal, of what stands in a new vhost beside the default exchange.
+#: Exchanges of a new vhost besides the default exchange: name, type, whether internal.
 PREDECLARED: Final = (
     ("amq.direct", "direct", False),
     ("amq.fanout", "fanout", False),
@@ -67,7 +67,7 @@ PREDECLARED: Final = (
 
 
 class Vhost:
-    """One vhost of a broker. Queues and exchanges are looked up by name in plain dicts, which only the verbs change."""
+    """One vhost of a broker. Queues and exchanges are in plain dicts by name, which only the vhost's methods change."""
 
     __slots__ = (
         "_incoming",
@@ -98,25 +98,25 @@ class Vhost:
     def __init__(self, name: str, broker: Broker) -> None:
         self.name = name
         self.broker = broker
-        #: Grows with every change of exchanges, queues or bindings; a route found earlier holds while it stands.
+        #: Incremented by each change of exchanges, queues or bindings; a route is valid while it is unchanged.
         self.generation = 0
-        #: What all channels did here, those included that are gone.
+        #: Counts of all channels, including closed ones.
         self.counters = Counters(broker.turn.now_ms)
         self.recv_oct = 0
         self.send_oct = 0
-        #: The timings of queues that are gone.
+        #: Timings of deleted queues.
         self.wait_time = Timing()
         self.processing_time = Timing()
         self.description = ""
         self.tags: tuple[str, ...] = ()
-        #: The type of queues whose declaration names none; None: classic.
+        #: Type of queues declared without x-queue-type; None: classic.
         self.default_queue_type: QueueType | None = None
-        #: It cannot be deleted while this is set.
+        #: The vhost cannot be deleted while this is set.
         self.is_protected = False
         self.is_traced = False
-        #: There while it is traced.
+        #: Set while the vhost is traced.
         self.firehose: Firehose | None = None
-        #: For the event log: that of publishes, there while any of them is to be told.
+        #: Tracer of publishes for the event log; set while any publish is logged.
         self.tracer: Tracer | None = None
         self.limits: Limits = NO_LIMITS
         self.policies = Policies(self)
@@ -127,9 +127,9 @@ class Vhost:
             self.exchanges[exchange] = KINDS[kind](
                 exchange, name, durable=True, auto_delete=False, internal=internal, arguments=Table()
             )
-        #: Who waits for direct replies, by address: an address means nothing in another vhost.
+        #: Clients waiting for direct replies, by address. An address is valid only in this vhost.
         self.replies: dict[str, Requester] = {}
-        #: Bindings by where they lead.
+        #: Bindings by destination.
         self._incoming: dict[Destination, dict[Binding, None]] = {}
         #: Exclusive queues by their owner.
         self._owned: dict[Owner, dict[Queue, None]] = {}
@@ -139,29 +139,29 @@ class Vhost:
         return f"<vhost {self.name!r}: {len(self.queues)} queues, {len(self.exchanges)} exchanges>"
 
     def renew_routes(self) -> None:
-        """Routes found before now may be wrong."""
+        """Invalidate all cached routes."""
         self.generation += 1
-        # What publishers remember is checked against the turn, which they have at hand.
+        # Publishers compare their cached targets with the generation of the turn, which they can reach directly.
         self.broker.turn.renew()
 
     # Looking up
 
     def exchange(self, name: str) -> Exchange:
-        """The exchange, or 404."""
+        """The exchange. Raises 404."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             raise not_found(f"no exchange '{name}' in vhost '{self.name}'")
         return exchange
 
     def publish_target(self, name: str) -> Exchange:
-        """The exchange, if clients may publish to it: 404 or 403 otherwise."""
+        """The exchange to publish to. Raises 404 if it does not exist, 403 if it is internal."""
         exchange = self.exchange(name)
         if exchange.internal:
             raise access_refused(f"cannot publish to internal {exchange}")
         return exchange
 
     def queue(self, name: str, owner: object | None = None) -> Queue:
-        """The queue, or 404, or 405 when it is exclusive to somebody else than `owner`."""
+        """The queue. Raises 404, or 405 if it is exclusive to an owner other than `owner`."""
         queue = self.queues.get(name)
         if queue is None:
             raise not_found(f"no queue '{name}' in vhost '{self.name}'")
@@ -170,18 +170,18 @@ class Vhost:
         return queue
 
     def bindings_to(self, destination: Destination) -> Collection[Binding]:
-        """The bindings that lead to a queue or exchange, oldest first; not the default exchange's."""
+        """The bindings to a queue or exchange, oldest first, without the default exchange's."""
         return self._incoming.get(destination, {}).keys()
 
     def route(
         self, exchange: Exchange, keys: Sequence[str], properties: Properties, message: Message | None = None
     ) -> list[Queue]:
-        """The queues a message published here goes to; see router.route."""
+        """The queues for a message published to this exchange; see router.route."""
         return router.route(exchange, keys, properties, self.exchanges, message)
 
     def deposit(self, queues: list[Queue], message: Message) -> list[Queue]:
-        """Give a copy of a message to each of these queues; those that refused it. For parts of a queue, which cannot
-        import `deposit_copies`: that is made of queues."""
+        """Enqueue a copy of a message in each of these queues and return the queues that refused it. For parts of a
+        queue, which cannot import `deposit_copies` because it imports queues."""
         return deposit_copies(queues, message)
 
     # Exchanges
@@ -227,7 +227,7 @@ class Vhost:
         return exchange
 
     def equip_exchange(self, exchange: Exchange) -> None:
-        """Give an exchange what its arguments and policies ask for beyond routing, or take it away."""
+        """Apply an exchange's arguments and policies beyond routing: its schema and deduplication."""
         values = exchange_values(exchange.arguments, effective_definition(exchange), exchange.kind)
         exchange.schema = read_schema(values)
         exchange.deduplication = remembering(
@@ -240,7 +240,7 @@ class Vhost:
         )
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
-        """Delete an exchange; a missing one is as good as deleted."""
+        """Delete an exchange; does nothing if it does not exist."""
         name = plain_name(name)
         refuse_default(name)
         if name.startswith(RESERVED):
@@ -265,7 +265,8 @@ class Vhost:
         arguments: Table | None = None,
         owner: Owner | None = None,
     ) -> Queue:
-        """The queue of this name, made if need be. `owner` is whoever asks, and owns an exclusive one."""
+        """The queue with this name, created if necessary. `owner`: the connection that declares it, and that owns an
+        exclusive queue."""
         self.broker.churn.queues_declared += 1
         name = plain_name(name)
         if passive:
@@ -319,8 +320,8 @@ class Vhost:
         return queue
 
     def add_dead_letter_queue(self, name: str) -> Queue:
-        """The queue that another keeps for its dead letters. No client asked for it: limits and reserved names do not
-        count."""
+        """Create a queue for the dead letters of another queue. No client declares it, so limits and reserved names do
+        not apply."""
         settings = plain_settings(self._default_levels)
         log = self.broker.make_log(settings, is_durable=True)
         queue = self._add_queue(name, True, False, None, Table(), settings, log)
@@ -330,13 +331,13 @@ class Vhost:
 
     @property
     def _default_levels(self) -> int:
-        """How many levels a new queue has that says nothing of priorities."""
+        """Number of levels of a new queue declared without priorities."""
         return self.broker.settings.default_max_priority + 1
 
     def restore_queue(
         self, name: str, auto_delete: bool, arguments: Table, queue_id: int, *, levels: int, is_paused: bool
     ) -> None:
-        """A durable queue from before the restart, as it was; its messages are recovered by its log's number."""
+        """Restore a durable queue after a restart. Its messages are recovered by the number of its log."""
         settings = parse(
             arguments,
             queue=name,
@@ -384,7 +385,7 @@ class Vhost:
         return queue
 
     def pause_queue(self, queue: Queue) -> None:
-        """The queue hands nothing out; that of a durable one outlives a restart."""
+        """Stop deliveries from a queue; a durable queue stays paused after a restart."""
         queue.pause()
         self.broker.topology.add_queue(queue)
 
@@ -393,7 +394,7 @@ class Vhost:
         self.broker.topology.add_queue(queue)
 
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; how many messages went with it that nobody held. One that is gone already had none."""
+        """Delete a queue and return how many messages, without unacked ones, it had; 0 if it was deleted already."""
         if self.queues.get(queue.name) is not queue:
             return 0
         count = queue.message_count + queue.awaiting_retry_count
@@ -413,17 +414,17 @@ class Vhost:
             self.broker.turn.run(partial(self._release_some, bindings))
         self.wait_time.take_over(queue.wait_time)
         self.processing_time.take_over(queue.processing_time)
-        # Last: its consumers are told, and may ask for this very queue again.
+        # Last: its consumers are notified and may declare this queue again.
         queue.delete()
         return count
 
     def detach(self) -> None:
-        """The vhost is deleted: whatever refers to it lets go of it, so that reference counting frees it."""
+        """Drop references to a deleted vhost, so that reference counting frees it."""
         self.firehose = self.tracer = None
         self.policies.forget()
 
     def remove_owner(self, owner: Owner) -> bool:
-        """Delete the exclusive queues of an owner that is gone; True: there are more than the turn has time for."""
+        """Delete the exclusive queues of a closed connection. True: the turn has no time for all of them."""
         owned = self._owned.get(owner, {})
         while owned:
             queue = next(iter(owned))
@@ -450,7 +451,7 @@ class Vhost:
     # Bindings
 
     def bind(self, source: str, destination: Destination, routing_key: str, arguments: Table | None = None) -> None:
-        """Bind; doing it twice is doing it once."""
+        """Bind; does nothing if the binding exists."""
         source = plain_name(source)
         refuse_default(source)
         if isinstance(destination, Exchange):
@@ -472,7 +473,7 @@ class Vhost:
     def unbind(
         self, source: str, destination: Destination | None, routing_key: str, arguments: Table | None = None
     ) -> None:
-        """Unbind; what is not bound, or lacks an end (None), is as good as unbound."""
+        """Unbind; does nothing if the binding or an end of it (None) does not exist."""
         source = plain_name(source)
         refuse_default(source)
         if isinstance(destination, Exchange):
@@ -491,7 +492,7 @@ class Vhost:
             self._remove_exchanges([exchange])
 
     def _forget(self, binding: Binding) -> None:
-        """Take a binding that its source has dropped out of the index by destination, and out of the store."""
+        """Remove a binding that its source has dropped from the index by destination and from the store."""
         self.broker.topology.remove_binding(self.name, self.exchanges[binding.source], binding)
         incoming = self._incoming.get(binding.destination)
         if incoming is not None:
@@ -500,8 +501,8 @@ class Vhost:
                 del self._incoming[binding.destination]
 
     def _release_some(self, bindings: list[Binding]) -> bool:
-        """Remove bindings to a queue that is gone, the first of them last in the list; True: there are more than the
-        turn has time for. Nothing is routed to it meanwhile (`router.route`)."""
+        """Remove bindings to a deleted queue, from the end of the list. True: the turn has no time for all of them.
+        Nothing is routed to the queue meanwhile (`router.route`)."""
         while bindings:
             binding = bindings.pop()
             source = self.exchanges.get(binding.source)
@@ -515,12 +516,12 @@ class Vhost:
         return False
 
     def _is_bound_again(self, source: Exchange, binding: Binding) -> bool:
-        """Is a new queue of the same name bound in the same way? Then the record is of that one."""
+        """Whether a new queue with the same name has the same binding, which then owns the record."""
         queue = self.queues.get(binding.destination.name)
         return queue is not None and source.has(Binding(binding.source, queue, binding.routing_key, binding.arguments))
 
     def _release(self, destination: Destination) -> list[Exchange]:
-        """Remove all bindings that lead to a destination; gives the auto-delete exchanges that lost their last one."""
+        """Remove all bindings to a destination and return the auto-delete exchanges that lost their last binding."""
         idle: list[Exchange] = []
         for binding in self._incoming.pop(destination, ()):
             source = self.exchanges[binding.source]
@@ -531,7 +532,7 @@ class Vhost:
         return idle
 
     def _remove_exchanges(self, doomed: list[Exchange]) -> None:
-        """Remove exchanges, and on and on those that are left without a binding by it."""
+        """Remove exchanges, and recursively the auto-delete exchanges that lose their last binding."""
         for exchange in doomed:
             for binding in list(exchange.bindings):
                 exchange.remove(binding)
@@ -544,7 +545,7 @@ class Vhost:
             self.renew_routes()
 
     def drop_binding(self, source: Exchange, binding: Binding) -> None:
-        """The vhost is being deleted, and a binding with it."""
+        """Remove a binding while the vhost is being deleted."""
         source.remove(binding)
         self.broker.topology.remove_binding(self.name, source, binding)
         incoming = self._incoming.get(binding.destination)
@@ -552,15 +553,15 @@ class Vhost:
             incoming.pop(binding, None)
 
     def drop_exchange(self, exchange: Exchange) -> None:
-        """The vhost is being deleted, and with it an exchange that has no bindings left. It stays known by its name for
-        what is on its way."""
+        """Remove an exchange without bindings while the vhost is being deleted. It can still be found by name, for
+        messages in transit."""
         self._incoming.pop(exchange, None)
         if exchange.deduplication is not None:
             exchange.deduplication.forget()
         self.broker.topology.remove_exchange(exchange)
 
     def _replay(self, destination: Destination, message: Message) -> None:
-        """Bring an earlier message to a destination bound just now."""
+        """Deliver an earlier message to a newly bound destination."""
         queues = [destination] if isinstance(destination, Queue) else []
         if isinstance(destination, Exchange):
             properties = Properties(message.properties)
@@ -571,7 +572,7 @@ class Vhost:
     # Tracing
 
     def retrace(self) -> None:
-        """What is to be told of messages has changed: every queue hears of it, and so do publishers."""
+        """Apply a change of tracing to all queues and publishers."""
         self.firehose = Firehose(self) if self.is_traced else None
         self.tracer = self._make_tracer("", True) if self.broker.settings.event_log else None
         for queue in self.queues.values():
@@ -579,7 +580,7 @@ class Vhost:
         self.renew_routes()
 
     def retrace_queue(self, queue: Queue) -> None:
-        """The same for one queue."""
+        """`retrace` for one queue."""
         trace = queue.settings.trace
         is_logged = self.broker.settings.event_log if trace is None else trace
         tracer = self._make_tracer(queue.name, is_logged)
@@ -597,7 +598,7 @@ class Vhost:
         return Tracer(self.name, queue, self.broker.turn, events, self.firehose)
 
     def tracer_of(self, queues: Sequence[Queue]) -> Tracer | None:
-        """Who is told of a publish to these queues. Where only some queues are traced, of those that reach one."""
+        """The tracer for a publish to these queues. If only some queues are traced: None unless one of these is."""
         if self.tracer is None or self.broker.settings.event_log:
             return self.tracer
         for queue in queues:
@@ -607,13 +608,13 @@ class Vhost:
 
 
 def plain_name(name: str) -> str:
-    """A name as it counts. parity: line ends in it are dropped."""
+    """The effective name. parity: line ends are removed."""
     if "\n" in name or "\r" in name:
         return name.replace("\n", "").replace("\r", "")
     return name
 
 
 def refuse_default(name: str) -> None:
-    """403 when the name is that of the default exchange, which nobody may declare, delete, bind or unbind."""
+    """Raise 403 for the default exchange, which cannot be declared, deleted, bound or unbound."""
     if not name:
         raise access_refused("operation not permitted on the default exchange")

@@ -1,7 +1,7 @@
-"""A vhost is deleted: its clients are told to go, and queue by queue, binding by binding all of it ends, in slices.
+"""Deletes a vhost in slices: closes its connections, then deletes its queues, bindings and exchanges one by one.
 
-Nobody finds it by its name any more. The store forgets its name last, so that after a crash what is left can be deleted
-again.
+The vhost can no longer be found by its name. The store removes its name last, so that after a crash the rest can still
+be deleted.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
 
 CONNECTION_FORCED: Final = 320
-#: Clients that are told to go in one slice: each is told in a turn within this one, which starts the clock anew.
+#: Connections closed in one slice. Each is closed in a nested turn, which restarts the turn's clock.
 TOGETHER: Final = 32
 
 
 class VhostDeletion:
-    """The end of one vhost."""
+    """The deletion of one vhost."""
 
     def __init__(self, broker: Broker, vhost: Vhost) -> None:
         self._broker = broker
         self._vhost = vhost
         self._clients: list[Client] = [each for each in broker.connections if each.vhost is vhost]
-        #: Exchanges, and bindings of the last of them; None: not looked at yet.
+        #: Exchanges, and bindings of the last one; None: not listed yet.
         self._exchanges: list[Exchange] | None = None
         self._bindings: list[Binding] | None = None
 
@@ -37,12 +37,12 @@ class VhostDeletion:
         self._broker.turn.run(self.go_on)
 
     def finish(self) -> None:
-        """All that is left, at once: somebody wants the name for a new vhost."""
+        """Delete the rest at once: a new vhost needs the name."""
         while self._vhost.name in self._broker.deletions:
             self.go_on()
 
     def go_on(self) -> bool:
-        """As much as the turn has time for; True: there is more."""
+        """Delete as much as the turn has time for. True: there is more."""
         if self._broker.deletions.get(self._vhost.name) is not self:
             return False  # it was finished meanwhile
         if self._clients:
@@ -62,8 +62,8 @@ class VhostDeletion:
         del self._clients[-TOGETHER:]
 
     def _delete_next(self) -> bool:
-        """One queue, one binding or one exchange, the last first: to look for the first of a dict takes the longer, the
-        more were taken from there. False: nothing is left."""
+        """Delete one queue, binding or exchange, the last first: finding the first entry of a dict takes longer after
+        many removals from its start. False: nothing is left."""
         vhost = self._vhost
         if vhost.queues:
             vhost.delete_queue(next(reversed(vhost.queues.values())))

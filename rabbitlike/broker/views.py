@@ -1,7 +1,7 @@
-"""What the management API shows of vhosts, exchanges, bindings and queues: dicts in RabbitMQ's field names.
+"""Views of vhosts, exchanges, bindings and queues for the management API: dicts with RabbitMQ's field names.
 
-Plain values alone, ready for JSON. Each view looks at its own object and nothing else: no walk over messages, no page
-read from disk, so that a list of ten thousand queues is cheap. Rates are added by whoever samples the counters.
+They contain only plain values, ready for JSON. Each view reads only its own object: no walk over messages, no page read
+from disk, so that a list of ten thousand queues is cheap. The sampler of the counters adds rates.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 #: Bools, numbers, strings, None, and lists and dicts of these.
 View: TypeAlias = "dict[str, object]"
 
-#: parity: what nothing happened to for so long is idle.
+#: parity: a queue without activity for this long is idle.
 IDLE_MS: Final = 1000
 
-#: There is no collector per queue or channel here; clients that decode strictly want the keys.
+#: This broker has no garbage collector per queue or channel, but clients that decode strictly expect the keys.
 GARBAGE: Final[View] = {
     "fullsweep_after": 65535,
     "max_heap_size": 0,
@@ -46,12 +46,12 @@ GARBAGE: Final[View] = {
 }
 
 
-#: Asked for once: a view is made for each of thousands of queues.
+#: Determined once, because views are made for thousands of queues.
 _NODE: Final = f"rabbitlike@{platform.node().partition('.')[0]}"
 
 
 def node_name(settings: BrokerSettings) -> str:
-    """The one node there is, named as RabbitMQ names nodes."""
+    """The name of the only node, in RabbitMQ's form."""
     return _NODE
 
 
@@ -59,14 +59,14 @@ def node_name(settings: BrokerSettings) -> str:
 
 
 def text(name: str) -> str:
-    """A name for JSON: octets that are not UTF-8, which names may hold, are shown as replacement characters."""
+    """A name for JSON. Octets that are not UTF-8, which names may contain, become replacement characters."""
     if name.isascii():
         return name
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def plain(value: Value) -> object:
-    """A field value for JSON. Numbers stay numbers; octets are taken for text."""
+    """A field value for JSON. Numbers stay numbers; octets are decoded as text."""
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, str):
@@ -90,7 +90,7 @@ def table(values: Mapping[str, Value]) -> View:
 
 
 def instant(at_ms: int) -> str:
-    """A time as RabbitMQ writes it."""
+    """A time in RabbitMQ's format."""
     return f"{_second(at_ms // 1000)}.{at_ms % 1000:03d}+00:00"
 
 
@@ -103,7 +103,7 @@ def _second(at_s: int) -> str:
 
 
 def queue_stats(counters: Counters) -> dict[str, int]:
-    """`message_stats` of a queue without rates; parity: a group of counts is there once one of it is not 0."""
+    """`message_stats` of a queue without rates. parity: a group of counts appears once any of them is not 0."""
     stats = _deliver_stats(counters)
     if counters.publish:
         stats["publish"] = counters.publish
@@ -114,7 +114,7 @@ def queue_stats(counters: Counters) -> dict[str, int]:
 
 
 def channel_stats(counters: Counters) -> dict[str, int]:
-    """The same of a channel, or of all channels of a vhost."""
+    """`message_stats` of a channel, or of all channels of a vhost."""
     stats = _deliver_stats(counters)
     if counters.publish or counters.confirm:
         stats["publish"] = counters.publish
@@ -153,7 +153,7 @@ def _deliver_stats(counters: Counters) -> dict[str, int]:
 
 
 def vhost(vhost: Vhost, sums: queue_metrics.Sums) -> View:
-    """A vhost as lists show it; ``sums`` are those of its queues, added up by a caller that can do so in slices."""
+    """A vhost for lists. ``sums``: totals of its queues, which the caller can add up in slices."""
     said: View = {"description": text(vhost.description), "tags": [text(tag) for tag in vhost.tags]}
     metadata = said.copy()
     if vhost.default_queue_type is not None:
@@ -170,7 +170,7 @@ def vhost(vhost: Vhost, sums: queue_metrics.Sums) -> View:
         "cluster_state": {node_name(vhost.broker.settings): "running"},
     }
     if vhost.recv_oct or vhost.queues:
-        # parity: a vhost that nobody ever used shows nothing of this.
+        # parity: a vhost that was never used has none of these fields.
         view.update(
             recv_oct=vhost.recv_oct,
             send_oct=vhost.send_oct,
@@ -220,7 +220,7 @@ def binding(vhost: Vhost, binding: Binding) -> View:
 
 
 def default_binding(queue: Queue) -> View:
-    """parity: every queue is shown as bound to the default exchange by its name."""
+    """The binding to the default exchange. parity: shown for every queue."""
     name = text(queue.name)
     return {
         "source": "",
@@ -237,7 +237,7 @@ def default_binding(queue: Queue) -> View:
 
 
 def queue(queue: Queue) -> View:
-    """A queue as lists show it."""
+    """A queue for lists."""
     own = queue_own(queue)
     policy, operator_policy = queue.policy, queue.operator_policy
     capacity = queue_metrics.consumer_capacity(queue)
@@ -279,7 +279,7 @@ def queue(queue: Queue) -> View:
         "recoverable_slaves": None,
     }
     if delayed := queue_metrics.messages_delayed(queue):
-        # Only then: RabbitMQ's management UI marks whatever has this field with a badge.
+        # Only if not 0: RabbitMQ's management UI shows a badge for any queue with this field.
         view["messages_delayed"] = delayed
     if queue.settings.queue_type == "quorum":
         # parity: one replica.
@@ -297,7 +297,7 @@ def queue(queue: Queue) -> View:
 
 
 def queue_own(queue: Queue) -> View:
-    """What each queue has of its own, of those that `queue_at_rest` says the same of."""
+    """The fields that differ among queues with the same `queue_at_rest`."""
     counters = queue.counters
     view: View = {"name": text(queue.name)}
     if queue.vhost.broker.clock.now_ms() - counters.active_at_ms >= IDLE_MS:
@@ -308,9 +308,9 @@ def queue_own(queue: Queue) -> View:
 
 
 def queue_at_rest(queue: Queue) -> tuple[object, ...] | None:
-    """All that the rest of a queue's view depends on, if the queue is empty and serves nobody; else None.
+    """A key of all that the other fields of a queue's view depend on; None unless the queue is empty and unused.
 
-    A field of `queue` that differs among such queues has to be in here, or in `queue_own`.
+    A field of `queue` that differs among such queues must be in here or in `queue_own`.
     """
     if not queue.is_idle or queue.consumers.all:
         return None
@@ -321,7 +321,7 @@ def queue_at_rest(queue: Queue) -> tuple[object, ...] | None:
         queue.settings.queue_type,
         queue.durable,
         queue.auto_delete,
-        # As text: as keys 1, 1.0 and true would be the same.
+        # As text, because 1, 1.0 and true are equal as keys.
         repr(queue.arguments) if queue.arguments else "",
         queue.is_paused,
         queue.policy,
@@ -330,7 +330,7 @@ def queue_at_rest(queue: Queue) -> tuple[object, ...] | None:
 
 
 def queue_details(queue: Queue) -> View:
-    """What one queue's own page shows besides."""
+    """Additional fields of a single queue's view."""
     view: View = {"consumer_details": consumers_of(queue)}
     if queue.deduplication is not None:
         view["deduplication"] = _deduplication(queue.deduplication)
@@ -344,10 +344,10 @@ def _deduplication(deduplication: Deduplication) -> View:
 
 
 def priorities(queue: Queue) -> list[View]:
-    """The levels of a queue that were ever used, highest first: what each holds and how it was served."""
+    """The levels of a queue that were ever used, highest first, with their contents and counts."""
     *others, bottom = [level for _, level in queue.ready.numbered()]
     rows = [(level.count, level.unacked, level.enqueued, level.dequeued) for level in others]
-    # What is counted of the bottom level is what the queue has beyond the others.
+    # The counts of the bottom level are the queue's counts minus those of the other levels.
     rest = [queue.ready.count, queue.unacked_count, queue.counters.publish, queue.counters.deliver_get]
     for row in rows:
         rest = [total - part for total, part in zip(rest, row, strict=True)]
@@ -374,7 +374,7 @@ def consumers_of(queue: Queue) -> list[View]:
 
 
 def unacked_of(queue: Queue) -> Iterator[list[View]]:
-    """The messages of a queue that clients hold, channel by channel: pause between two of them."""
+    """The unacked messages of a queue, channel by channel. Callers may pause between two channels."""
     left = queue.unacked_count
     if queue.leases is not None:
         leased = queue.leases.view()

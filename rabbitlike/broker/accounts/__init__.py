@@ -1,1 +1,1 @@
-"""Accounts: users, what they may do and how much of it, and how often logins fail."""
+"""Accounts: users, permissions, limits and failed logins."""

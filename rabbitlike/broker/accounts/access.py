@@ -1,7 +1,7 @@
-"""Which permissions it takes to declare and bind, whoever asks: a client over AMQP or a user over HTTP.
+"""Permissions required to declare, delete and bind, over AMQP and over HTTP.
 
-Checks come in RabbitMQ's order, because whoever asks sees the first that fails: permission before existence, so that
-nobody learns names by asking. `permit` raises 403 unless the user has that access to that exchange or queue.
+Checks run in RabbitMQ's order, because the client sees the first that fails: permission before existence, so that a
+client cannot probe for names. `permit` raises 403 unless the user has that access to that exchange or queue.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class PermitTopic(Protocol):
 
 
 def declare_queue(permit: Permit, vhost: Vhost, name: str, arguments: Table) -> None:
-    """Configure the queue; who sends its dead letters on also reads from it and writes to where they go, and who has it
-    keep them configures the queue they are kept in."""
+    """Require configure permission on the queue. A dead-letter exchange also requires read permission on the queue and
+    write permission on that exchange; an automatic dead-letter queue requires configure permission on it."""
     if not name:
         check_server_named(arguments)
-        # The name is given later: no expression can tell one random name from the next.
+        # The real name is generated later; for an expression all random names are alike.
         name = SERVER_NAMED + token_urlsafe(16)
     elif name.startswith(RESERVED):
-        return  # parity: a reserved name is refused as such, permitted or not
+        return  # parity: a reserved name is refused later, with or without permission
     permit("configure", "queue", name)
     if name not in vhost.queues:
         dead_letters = dead_letter_exchange(arguments, queue=name, vhost=vhost.name)
@@ -45,14 +45,15 @@ def declare_queue(permit: Permit, vhost: Vhost, name: str, arguments: Table) -> 
             permit("read", "queue", name)
             permit("write", "exchange", dead_letters)
         elif arguments.get("x-dead-letter-auto") is True:
-            # It is declared in this user's name, later.
+            # The broker declares it later on behalf of this user.
             permit("configure", "queue", name + SUFFIX)
 
 
 def declare_exchange(permit: Permit, vhost: Vhost, name: str, kind: str, arguments: Table) -> None:
-    """Configure the exchange; who sends messages on to an alternate reads them here and writes them there.
+    """Require configure permission on the exchange. An alternate exchange also requires read permission on the exchange
+    and write permission on the alternate.
 
-    parity: an unknown type is refused before permission is looked at.
+    parity: an unknown type is refused before permissions are checked.
     """
     if kind not in KINDS:
         return
@@ -69,7 +70,7 @@ def declare_exchange(permit: Permit, vhost: Vhost, name: str, kind: str, argumen
 
 def delete_exchange(permit: Permit, name: str) -> None:
     refuse_default(name)
-    # parity: predeclared exchanges are refused as such, permitted or not.
+    # parity: predeclared exchanges are refused later, with or without permission.
     if not name.startswith(RESERVED):
         permit("configure", "exchange", name)
 
@@ -83,8 +84,8 @@ def bind(
     destination: str,
     routing_key: str,
 ) -> None:
-    """A binding writes to its destination and reads from its source; a topic exchange has a say about the key, too.
-    Unbinding takes the same."""
+    """Require write permission on the destination and read permission on the source, and for a topic exchange the topic
+    permission for the key. Unbinding requires the same."""
     permit("write", resource, destination)
     if resource == "exchange":
         refuse_default(destination)

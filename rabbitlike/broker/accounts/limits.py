@@ -1,7 +1,8 @@
-"""How many connections, channels and queues a vhost or a user may have, and how many there are.
+"""Limits on the connections, channels and queues of vhosts and users, and their usage.
 
-parity: a limit is looked at when something new is asked for; whoever is there already stays. A negative limit is none,
-zero lets nobody in. A connection counts from connection.open on, a channel from channel.open.
+parity: a limit is checked when something is opened or declared; existing connections, channels and queues stay. A
+negative limit means no limit, zero allows none. A connection counts from connection.open on, a channel from
+channel.open.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MAX_CONNECTIONS: Final = "max-connections"
 MAX_QUEUES: Final = "max-queues"
 MAX_CHANNELS: Final = "max-channels"
 
-#: What can be limited.
+#: Names of limits of vhosts and of users.
 OF_VHOST: Final = (MAX_CONNECTIONS, MAX_QUEUES)
 OF_USER: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 
@@ -29,7 +30,7 @@ NO_LIMITS: Final[Limits] = {}
 
 
 def faults(limits: object, known: tuple[str, ...], place: str) -> list[str]:
-    """What is wrong with limits as somebody gave them, in RabbitMQ's words; nothing: they may be used."""
+    """The faults of given limits, in RabbitMQ's words. Empty: the limits are valid."""
     if not isinstance(limits, Mapping):
         return [f"{place} not a list {term(limits)}"]
     odd = {name: value for name, value in limits.items() if name not in known}
@@ -43,7 +44,7 @@ def faults(limits: object, known: tuple[str, ...], place: str) -> list[str]:
 
 
 def is_reached(limits: Limits, name: str, count: int) -> bool:
-    """Is there no room for one more, with `count` there already?"""
+    """Whether the limit allows no more than the existing `count`."""
     most = limits.get(name, -1)
     return 0 <= most <= count
 
@@ -68,7 +69,7 @@ class Usage:
         return self._channels_of.get(user, 0)
 
     def check_connection(self, user: User, vhost: Vhost) -> None:
-        """530 when the vhost or the user has as many connections as it may."""
+        """Raise 530 if the vhost or the user has reached its connection limit."""
         if is_reached(vhost.limits, MAX_CONNECTIONS, self.connections_in(vhost.name)):
             raise not_allowed(
                 f"access to vhost '{vhost.name}' refused for user '{user.name}': "
@@ -81,7 +82,7 @@ class Usage:
             )
 
     def check_channel(self, user: User) -> None:
-        """530 when the user has as many channels as it may, on all its connections together."""
+        """Raise 530 if the user has reached its channel limit, over all its connections."""
         if is_reached(user.limits, MAX_CHANNELS, self.channels_of(user.name)):
             raise not_allowed(
                 f"number of channels opened for user '{user.name}' has reached "
@@ -110,7 +111,7 @@ def _count(counts: dict[str, int], name: str, step: int) -> None:
 
 
 class VhostLimits:
-    """The limits of vhosts, as the runtime parameter they are in RabbitMQ."""
+    """The limits of vhosts as a runtime parameter, as in RabbitMQ."""
 
     COMPONENT: Final = "vhost-limits"
     NAME: Final = "limits"

@@ -1,4 +1,4 @@
-"""How often somebody tried to log in, and whether it worked: by protocol, and by who and where from if wanted."""
+"""Counts of successful and failed logins, by protocol and optionally by user and address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 AMQP: Final = "amqp091"
 HTTP: Final = "http"
 
-#: Names and addresses are the client's to choose: with more than this the oldest is forgotten.
+#: Clients choose user names and addresses: beyond this number the oldest entry is forgotten.
 MOST_SOURCES: Final = 10_000
 
 

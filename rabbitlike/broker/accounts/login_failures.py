@@ -1,9 +1,9 @@
-"""Failed logins, over AMQP and HTTP together: how many passwords may be tried, and how many of them are logged.
+"""Rate limits for failed logins and their log lines, over AMQP and HTTP together.
 
-Each address has a number of tries per user name, and a larger one for all names together; they come back with time, and
-while there are none left no password is checked. Counted by address: guesses from elsewhere lock nobody out. A user who
-logged in from an address before keeps its own tries there, whatever other names are tried from it. Memory is bounded:
-what was quiet for longest is forgotten first.
+Each address has a number of tries per user name, and a larger number for all names together. Tries refill over time;
+while none is left, no password is checked. Counts are per address, so guesses from elsewhere lock no user out. A user
+who has logged in from an address keeps its own tries there, whatever other names are tried from it. Memory is bounded:
+the entry that was inactive for longest is forgotten first.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rabbitlike.clock import Clock
 
-#: Tries at once, and how long one takes to come back.
+#: Maximum tries, and the time to refill one.
 TRIES_PER_USER: Final = 10
 USER_REFILL_MS: Final = 6_000
 TRIES_PER_ADDRESS: Final = 100
 ADDRESS_REFILL_MS: Final = 600
-#: The same for lines in the log: one a minute for a user from an address, and ten for all users from it.
+#: The same for log lines: one per minute for a user at an address, and ten for all users at it.
 LINE_REFILL_MS: Final = 60_000
 LINES_PER_ADDRESS: Final = 10
 ADDRESS_LINE_REFILL_MS: Final = 6_000
-#: Addresses and users remembered by each of these limits.
+#: Maximum number of entries for each of these limits.
 KEPT: Final = 10_000
 
 
 class TokenBuckets:
-    """A number of tokens for each key, which come back one by one."""
+    """A number of tokens for each key, refilled one by one."""
 
     __slots__ = ("_clock", "_full_at_ms", "_refill_ms", "_size")
 
@@ -38,11 +38,11 @@ class TokenBuckets:
         self._clock = clock
         self._size = size
         self._refill_ms = refill_ms
-        #: When all tokens of a key will have come back: each one taken puts it off.
+        #: When all tokens of a key will be refilled: each token taken delays it.
         self._full_at_ms: OrderedDict[Hashable, int] = OrderedDict()
 
     def wait_ms(self, key: Hashable) -> int:
-        """How long until there is a token; 0: there is one."""
+        """Time until a token is available; 0: now."""
         full_at_ms = self._full_at_ms.get(key, 0)
         return max(0, full_at_ms - self._clock.now_ms() - (self._size - 1) * self._refill_ms)
 
@@ -55,7 +55,7 @@ class TokenBuckets:
             full_at_ms.popitem(last=False)
 
     def fill(self, key: Hashable) -> None:
-        """All tokens of a key are back."""
+        """Refill all tokens of a key."""
         self._full_at_ms.pop(key, None)
 
     def __len__(self) -> int:
@@ -63,18 +63,18 @@ class TokenBuckets:
 
 
 class LoginFailures:
-    """Failed logins of late."""
+    """Recent failed logins."""
 
     def __init__(self, clock: Clock) -> None:
         self._of_user = TokenBuckets(clock, TRIES_PER_USER, USER_REFILL_MS)
         self._of_address = TokenBuckets(clock, TRIES_PER_ADDRESS, ADDRESS_REFILL_MS)
         self._lines_of_user = TokenBuckets(clock, 1, LINE_REFILL_MS)
         self._lines_of_address = TokenBuckets(clock, LINES_PER_ADDRESS, ADDRESS_LINE_REFILL_MS)
-        #: Who logged in from where, the latest last.
+        #: Address and user of successful logins, the latest last.
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def wait_ms(self, host: str, user: str) -> int:
-        """How long this user at this address must wait before the next try; 0: not at all."""
+        """Time that this user at this address must wait before the next try; 0: none."""
         address = source(host)
         wait_ms = self._of_user.wait_ms((address, user))
         return wait_ms if (address, user) in self._known else max(wait_ms, self._of_address.wait_ms(address))
@@ -85,7 +85,7 @@ class LoginFailures:
         self._of_address.take(address)
 
     def forgive(self, host: str, user: str) -> None:
-        """The password was right: earlier failures of this user there do not count."""
+        """Forget earlier failures of this user at this address, after a correct password."""
         key = (source(host), user)
         self._of_user.fill(key)
         self._known[key] = None
@@ -94,7 +94,7 @@ class LoginFailures:
             self._known.popitem(last=False)
 
     def may_log(self, host: str, user: str, what: str = "") -> bool:
-        """Whether a failure is to be logged: once in a burst, for each user and each `what`, and few of one address."""
+        """Whether to log a failure: once in a burst for each user and `what`, and a few for each address."""
         address = source(host)
         key = (address, user, what)
         if self._lines_of_user.wait_ms(key) or self._lines_of_address.wait_ms(address):
@@ -104,12 +104,12 @@ class LoginFailures:
         return True
 
     def __len__(self) -> int:
-        """What is remembered, all together."""
+        """Number of entries, all together."""
         return len(self._of_user) + len(self._of_address) + len(self._known)
 
 
 def source(host: str) -> str:
-    """Who is behind an address: of IPv6, anybody has a whole /64."""
+    """The source to count for an address; for IPv6 its /64, because a client usually has a whole /64."""
     try:
         address = ip_address(host)
     except ValueError:

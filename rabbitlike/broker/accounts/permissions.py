@@ -1,8 +1,8 @@
-"""What a user may do in a vhost: one regular expression each for configure, write and read.
+"""Permissions of a user in a vhost: one regular expression each for configure, write and read.
 
 parity: expressions are searched, not anchored; an empty one allows nothing; a user without an entry has no access to
-the vhost at all. Topic permissions narrow what passes a topic exchange, and only where an entry exists. `generation`
-grows with every change, so that answers may be remembered.
+the vhost at all. Topic permissions restrict routing keys at a topic exchange, if an entry exists. `generation`
+increases with every change, so that results can be cached.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from rabbitlike.protocol.errors import access_refused, not_allowed
 
 Access = Literal["configure", "write", "read"]
 Resource = Literal["exchange", "queue"]
-#: Characters of an expression that an error repeats.
+#: Maximum characters of an expression in an error text.
 SHOWN: Final = 255
 
 
@@ -28,7 +28,7 @@ def _compile(expression: str) -> Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The expressions of one user in one vhost. Raises ValueError for one that does not compile."""
+    """The expressions of one user in one vhost. Raises ValueError for an invalid expression."""
 
     configure: str
     write: str
@@ -49,14 +49,14 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class TopicPermission:
-    """The expressions routing keys must match; `{username}` and `{vhost}` stand for the connection's own."""
+    """The expressions routing keys must match; `{username}` and `{vhost}` are replaced by the connection's."""
 
     write: str
     read: str
 
 
 def _known_as(resource: Resource, name: str) -> str:
-    # parity: the name under which permissions know the default exchange
+    # parity: the name of the default exchange in permissions
     return "amq.default" if resource == "exchange" and name == "" else name
 
 
@@ -64,11 +64,11 @@ EVERYTHING: Final = Permission(".*", ".*", ".*")
 
 
 class Permissions:
-    """Everyone's permissions, by user and vhost."""
+    """The permissions of all users, by user and vhost."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.generation = 0
-        #: Told of every change: what was allowed before may be remembered somewhere.
+        #: Called on every change: callers may have cached results.
         self._on_change = on_change
         self._permissions: dict[tuple[str, str], Permission] = {}
         self._topics: dict[tuple[str, str, str], tuple[TopicPermission, Permission]] = {}
@@ -87,7 +87,7 @@ class Permissions:
     def check_topic(
         self, user: str, vhost: str, access: Literal["write", "read"], exchange: str, routing_key: str
     ) -> None:
-        """Raise 403 when a topic permission exists for this topic exchange and the routing key does not match it."""
+        """Raise 403 if this topic exchange has a topic permission that the routing key does not match."""
         if not self.allows_topic(user, vhost, access, exchange, routing_key):
             raise access_refused(
                 f"{access} access to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
@@ -102,7 +102,7 @@ class Permissions:
         return entry is None or entry[1].allows(access, routing_key)
 
     def has_topic(self, user: str, vhost: str, exchange: str) -> bool:
-        """Do routing keys matter to what this user may do at this exchange?"""
+        """Whether the user has a topic permission for this exchange."""
         return (user, vhost, exchange) in self._topics
 
     def check_vhost(self, user: str, vhost: str) -> None:
@@ -126,10 +126,10 @@ class Permissions:
         return None if entry is None else entry[0]
 
     def set_topic(self, user: str, vhost: str, exchange: str, permission: TopicPermission) -> None:
-        """Raises ValueError for an expression that does not compile."""
+        """Set a topic permission. Raises ValueError for an invalid expression."""
 
         def expand(expression: str) -> str:
-            # parity: replaced as text, so a user name is read as a part of the expression.
+            # parity: replaced as text, so a user name becomes part of the expression.
             return expression.replace("{username}", user).replace("{vhost}", vhost)
 
         expanded = Permission("", expand(permission.write), expand(permission.read))
@@ -137,17 +137,17 @@ class Permissions:
         self._changed()
 
     def clear_topic(self, user: str, vhost: str, exchange: str | None = None) -> None:
-        """Forget one exchange's topic permission, or those of all exchanges."""
+        """Remove the topic permission of one exchange, or of all exchanges."""
         for key in [key for key in self._topics if key[:2] == (user, vhost) and exchange in (None, key[2])]:
             del self._topics[key]
         self._changed()
 
     def places(self) -> list[tuple[str, str]]:
-        """Every user and vhost that there is a permission or topic permission for, once each."""
+        """Each pair of user and vhost with a permission or topic permission, once."""
         return list(dict.fromkeys([*self._permissions, *(key[:2] for key in self._topics)]))
 
     def topic_exchanges(self, user: str, vhost: str) -> list[str]:
-        """The exchanges that a user has topic permissions for."""
+        """The exchanges for which a user has topic permissions."""
         return [key[2] for key in self._topics if key[:2] == (user, vhost)]
 
     def __iter__(self) -> Iterator[tuple[str, str, Permission]]:

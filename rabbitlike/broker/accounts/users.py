@@ -1,7 +1,7 @@
-"""Who may log in: names, salted password hashes, tags and limits.
+"""Users: names, salted password hashes, tags and limits.
 
-parity: hashes are RabbitMQ's (base64 of a 4-octet salt and the digest of salt + password), so definitions move both
-ways. One fast digest is meant: clients that reconnect in storms must not be able to stall the loop.
+parity: hashes are RabbitMQ's (base64 of a 4-octet salt and the digest of salt + password), so definitions can be moved
+in both directions. A single fast digest is intended: many clients that reconnect at once must not stall the loop.
 """
 
 import base64
@@ -23,19 +23,19 @@ SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
 MD5: Final = "rabbit_password_hashing_md5"
 
-# MD5 is what RabbitMQ hashed with before 3.6: such hashes are taken over, none is made.
+# RabbitMQ used MD5 before 3.6: such hashes are accepted, but not created.
 _DIGESTS: Final = {SHA256: sha256, SHA512: sha512, MD5: md5}
-#: What new passwords may be hashed with, by the word an operator says.
+#: Algorithms for new passwords, by their names in the configuration.
 ALGORITHMS: Final = {"sha256": SHA256, "sha512": SHA512}
 _SALT_OCTETS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user. An empty `password_hash` lets nobody in by password (certificates still work).
+    """One user. With an empty `password_hash` no password is accepted (certificates still work).
 
-    Never changed: whoever is logged in keeps the tags it came with. parity: limits and permissions are looked up by
-    name, and so are always the present ones.
+    Immutable: an open connection keeps the tags from its login. parity: limits and permissions are looked up by name,
+    so changes apply at once.
     """
 
     name: str
@@ -45,13 +45,13 @@ class User:
     limits: Limits = field(default_factory=dict, hash=False)
 
     def accepts(self, password: str) -> bool:
-        """Whether `password` is this user's; takes the same time whichever octet differs."""
+        """Whether `password` is correct; takes the same time whichever octet differs."""
         salt, digest = _split(self.password_hash)
         return hmac.compare_digest(_digest(salt, password, self.hashing_algorithm), digest)
 
 
 def hash_password(password: str, algorithm: str = SHA256, salt: bytes | None = None) -> str:
-    """The hash to keep for a password."""
+    """The hash to store for a password."""
     if salt is None:
         salt = os.urandom(_SALT_OCTETS)
     return base64.b64encode(salt + _digest(salt, password, algorithm)).decode("ascii")
@@ -67,13 +67,13 @@ def _split(password_hash: str) -> tuple[bytes, bytes]:
 
 
 def checked_limits(limits: Json) -> Limits:
-    """Limits of a user, if they are such. Raises ValueError with RabbitMQ's text."""
+    """The limits of a user, checked. Raises ValueError with RabbitMQ's text."""
     for fault in faults(limits, OF_USER, "user-limits"):
         raise ValueError(fault)
     return cast(Limits, limits)
 
 
-# Checked when the name is unknown, so that the time taken does not tell which names exist.
+# Checked for an unknown name, so that the time taken does not reveal which names exist.
 _NOBODY: Final = User("", hash_password(""))
 
 
@@ -84,13 +84,13 @@ class Users:
         self, default_user: str = "guest", default_password: str = "guest", *, algorithm: str = SHA256
     ) -> None:
         self._users: dict[str, User] = {}
-        #: What new passwords are hashed with.
+        #: Algorithm for new passwords.
         self.algorithm = algorithm
         if default_user:
             self.add(default_user, default_password, tags=("administrator",))
 
     def authenticate(self, name: str, password: str) -> User | None:
-        """The user, when the password is right. parity: an empty password never is."""
+        """The user, if the password is correct. parity: an empty password never is."""
         user = self._users.get(name, _NOBODY)
         if user.accepts(password) and password and user is not _NOBODY:
             return user
@@ -113,9 +113,9 @@ class Users:
         tags: Iterable[str] = (),
         limits: Limits = NO_LIMITS,
     ) -> User:
-        """The same from a hash, as definitions carry it. Raises ValueError for one that is none.
+        """`add` with a password hash, as in definitions. Raises ValueError for an invalid hash.
 
-        parity: a hash of the wrong length is taken, and no password matches it.
+        parity: a hash of the wrong length is accepted, and no password matches it.
         """
         if algorithm not in _DIGESTS:
             raise ValueError(f"unsupported password hashing algorithm {algorithm!r}")
@@ -140,12 +140,12 @@ class Users:
         return user
 
     def set_limits(self, name: str, limits: Limits) -> User:
-        """All limits of a user anew."""
+        """Replace all limits of a user."""
         self._users[name] = user = replace(self._users[name], limits=dict(limits))
         return user
 
     def delete(self, name: str) -> bool:
-        """Whether there was such a user. Permissions and connections are the caller's to end."""
+        """Delete a user and return whether it existed. The caller removes permissions and closes connections."""
         return self._users.pop(name, None) is not None
 
     def __contains__(self, name: object) -> bool:

@@ -1,1 +1,1 @@
-"""Definitions: documents of all that is declared, written and read entry by entry."""
+"""Definitions: export and import of everything declared, entry by entry."""

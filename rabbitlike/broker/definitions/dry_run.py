@@ -1,7 +1,7 @@
-"""Definitions: a document is read into a broker of its own first, so that its faults are found before anything changes.
+"""The dry run of an import: reads definitions into a temporary broker to find faults before anything changes.
 
-The stand-in knows of the real broker what entries refer to, has no journal, and its clock starts no timer: it is thrown
-away afterwards.
+The temporary broker copies objects of the real one that entries refer to. It has no journal, its clock starts no
+timers, and it is discarded afterwards.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 
 
 class DryRun(Reader):
-    """A reading that changes nothing: what would be refused, and what would be passed over."""
+    """A reader that changes nothing, to find entries that would be refused or skipped."""
 
     def __init__(self, broker: Broker) -> None:
-        # With definitions to load a new broker starts with nothing.
+        # With `load_definitions` set, a new broker starts without a default vhost and user.
         settings = replace(broker.settings, load_definitions=Path())
         super().__init__(Broker(settings, broker.store, _StoppedClock(broker.clock)), None)
         self._real = broker
 
     def _warn(self, said: str) -> None:
-        pass  # the reading that counts will
+        pass  # the real import will warn
 
     def check_queue_limits(self, entries: Sequence[Mapping[str, Json]], only: str | None) -> None:
-        """parity: rather nothing than the first queues of too many. Limits that the document sets count."""
+        """Refuse the document if it exceeds a queue limit, including limits that it sets. parity: RabbitMQ imports
+        nothing in this case rather than the first queues."""
         places = {(str(entry.get("vhost")) if only is None else only, str(entry.get("name"))) for entry in entries}
         added = Counter(vhost for vhost, name in places if not self._is_in(self._real, vhost, name))
         for name, count in added.items():
@@ -56,7 +57,7 @@ class DryRun(Reader):
         return vhost in broker.vhosts and queue in broker.vhosts[vhost].queues
 
     def end(self) -> Iterator[None]:
-        """Let go of the stand-in, a queue at a time: freeing it all at once would take long."""
+        """Free the temporary broker, one queue at a time: freeing everything at once would take too long."""
         for vhost in self._broker.vhosts.values():
             for queue in list(vhost.queues.values()):
                 vhost.delete_queue(queue)
@@ -67,7 +68,7 @@ class DryRun(Reader):
             vhost.detach()
         self._broker.vhosts.clear()
 
-    # What the real broker has
+    # Objects of the real broker
 
     def _copy_vhost(self, name: str) -> None:
         real = self._real.vhosts.get(name)
@@ -106,12 +107,12 @@ class DryRun(Reader):
     def _find_queue(self, home: Vhost, name: str) -> Queue:
         if name not in home.queues and self._is_in(self._real, home.name, name):
             self._real.vhosts[home.name].queue(name)  # 405 if it is exclusive
-            home.add_dead_letter_queue(name)  # any queue will do
+            home.add_dead_letter_queue(name)  # any kind of queue is sufficient
         return super()._find_queue(home, name)
 
 
 class _NoTimer:
-    """A timer that does not fire."""
+    """A timer that never fires."""
 
     def cancel(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""One entry of a document of definitions: what it says, read with care, and how it is named when it is wrong."""
+"""One entry of definitions: checked access to its fields, and its name for error texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.terms import Json
     from rabbitlike.protocol.tables import Table
 
-#: What an entry of each category is called, whether it stands in a vhost, and by which fields it is known.
+#: For each category: the name of an entry, whether it belongs to a vhost, and the fields that identify it.
 CATEGORIES: Final[Mapping[str, tuple[str, bool, tuple[str, ...]]]] = {
     "users": ("user", False, ("name",)),
     "vhosts": ("vhost", False, ("name",)),
@@ -32,11 +32,11 @@ MAX_NAME: Final = 255
 
 
 class DefinitionsError(ValueError):
-    """A document that cannot be taken in; the text says which entry and why."""
+    """Definitions that cannot be imported; the text names the entry and the reason."""
 
 
 class Entry:
-    """One object of a category."""
+    """One entry of a category."""
 
     __slots__ = ("_category", "_values", "vhost")
 
@@ -65,7 +65,7 @@ class Entry:
         return self._values.get(field, default)
 
     def said(self, *fields: str) -> dict[str, Json]:
-        """Those of the fields that are there."""
+        """The given fields that the entry has."""
         return {field: self._values[field] for field in fields if self._values.get(field) is not None}
 
     def text(self, field: str) -> str:
@@ -88,7 +88,7 @@ class Entry:
         return value
 
     def table(self, field: str) -> Mapping[str, Json]:
-        """An object; parity: nothing, and an empty list, stand for an empty one."""
+        """An object. parity: a missing field and an empty list mean an empty object."""
         value = self._values.get(field)
         if value is None or value == []:
             return {}
@@ -97,15 +97,15 @@ class Entry:
         return value
 
     def arguments(self) -> Table:
-        """Numbers stay what they are in JSON: whole ones are integers, others doubles."""
+        """The arguments. Whole JSON numbers become integers, others doubles."""
         try:
-            # Through octets, so that it is just what a client would have sent.
+            # Encoded and decoded, so that the result is the same as from a client.
             return tables.decode(tables.encode(self.table("arguments")))[0]  # type: ignore[arg-type]
         except (OverflowError, RecursionError, AmqpError) as problem:
             raise ValueError(f"arguments: {problem}") from None
 
     def tags(self) -> list[str]:
-        """A list, or as before RabbitMQ 3.9 one text with commas."""
+        """The tags, from a list or, as before RabbitMQ 3.9, from a string with commas."""
         value = self._values.get("tags")
         if value is None:
             raise ValueError("tags_not_present")
@@ -122,7 +122,7 @@ class Entry:
 
 
 def check_document(document: Json, *, is_whole: bool) -> dict[str, Sequence[Mapping[str, Json]]]:
-    """The entries by category; of a document that is no such thing none is taken. Raises DefinitionsError."""
+    """The entries by category. Raises DefinitionsError for a malformed document."""
     if not isinstance(document, Mapping):
         raise DefinitionsError(f"definitions are to be an object, not {term(document)[:100]}")
     found: dict[str, Sequence[Mapping[str, Json]]] = {}

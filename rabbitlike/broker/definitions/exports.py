@@ -1,7 +1,7 @@
-"""All that is declared as a document of definitions, part by part.
+"""Exports definitions of the broker or of one vhost, part by part.
 
-parity: without exclusive queues, without what every vhost has (amq.*, the default exchange and its bindings), and
-operator policies and limits of vhosts as parameters. A document of one vhost does not name it in its entries.
+parity: exclusive queues and predeclared objects (amq.*, the default exchange and its bindings) are omitted; operator
+policies and limits of vhosts are exported as parameters. Entries of a single vhost's definitions do not name the vhost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def write(broker: Broker, cluster_name: str, vhost: Vhost | None = None) -> Iterator[tuple[str, object]]:
-    """The document's fields in order; a list comes as an iterator, to be taken at leisure."""
+    """The document's fields in order. Lists are iterators, so that the caller can pause between entries."""
     settings = broker.settings
     yield "rabbit_version", settings.version
     yield "rabbitmq_version", settings.version
@@ -59,7 +59,7 @@ def write(broker: Broker, cluster_name: str, vhost: Vhost | None = None) -> Iter
 
 
 def _bare(entries: Iterable[View]) -> Iterator[View]:
-    """Entries that do not say which vhost they are of."""
+    """The entries without their vhost."""
     for entry in entries:
         del entry["vhost"]
         yield entry
@@ -77,7 +77,7 @@ def _users(broker: Broker) -> Iterator[View]:
 
 
 def metadata(vhost: Vhost) -> View:
-    """What is said of a vhost, beside its name."""
+    """The settings of a vhost besides its name."""
     said: View = {"description": vhost.description, "tags": list(vhost.tags)}
     if vhost.default_queue_type is not None:
         said["default_queue_type"] = vhost.default_queue_type

@@ -1,9 +1,9 @@
-"""Definitions: taking in a document of all that is to be declared.
+"""Imports definitions.
 
-A dry run reads the document first (`dry_run.py`), then it is read (`reader.py`) in an order in which everything
-finds what it needs: a document with a fault changes nothing. What this broker does not have is passed over, or refused
-if the import is strict. `exports.py` writes a document.
-Nothing here waits: whoever reads or writes a long document takes it entry by entry and pauses between them.
+A dry run (`dry_run.py`) reads the document first, so that a document with a fault changes nothing. Then `reader.py`
+applies its entries in order of their dependencies. Entries that need features this broker does not have are skipped, or
+refused if the import is strict. `exports.py` writes definitions. Nothing here blocks for long: callers process a long
+document entry by entry and pause between entries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.broker import Broker
     from rabbitlike.broker.terms import Json
 
-#: Entries that a refusal of a strict import names.
+#: Maximum number of entries named in the refusal of a strict import.
 MOST_NAMED: Final = 10
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ Categories = Mapping[str, Sequence[Mapping[str, "Json"]]]
 
 
 class Import:
-    """One document on its way in."""
+    """The import of one document."""
 
     def __init__(
         self,
@@ -40,21 +40,21 @@ class Import:
         importer: str | None = None,
         is_strict: bool = False,
     ) -> None:
-        """With `vhost` it is one vhost's: no accounts, and no entry need name it. `importer` may do everything in
-        vhosts that are new."""
+        """With `vhost` the document is for one vhost: it has no accounts, and its entries need not name the vhost. The
+        user `importer` gets full permissions in new vhosts."""
         self._broker = broker
         self._document = document
         self._only = vhost
         self._importer = importer
         self._is_strict = is_strict
-        #: How many entries of each category were read.
+        #: Number of entries read in each category.
         self.counts: dict[str, int] = {}
-        #: Why entries were passed over.
+        #: Reasons for skipped entries.
         self.skipped: list[str] = []
 
     def steps(self) -> Iterator[None]:
-        """Take it in, one entry with each step. Raises DefinitionsError, which names the entry: nothing has changed
-        then, unless others have changed the broker since the first step."""
+        """Import the document, one entry with each step. Raises DefinitionsError, which names the entry: then nothing
+        has changed, unless other clients have changed the broker since the first step."""
         if self._only is not None and self._only not in self._broker.vhosts:
             raise DefinitionsError("vhost_not_found")
         categories = check_document(self._document, is_whole=self._only is None)

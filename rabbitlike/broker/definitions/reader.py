@@ -1,7 +1,8 @@
-"""Definitions: what each entry of a document comes to.
+"""Applies entries of definitions to a broker.
 
-parity: RabbitMQ's format, of 3.x and 4.x. Reading an entry does what clients would do, by the same verbs; what is there
-already stays as it is, accounts and policies are brought up to date. What this broker does not have is Unsupported.
+parity: RabbitMQ's format, of 3.x and 4.x. Each entry is applied by the same methods that clients use. Existing queues,
+exchanges and bindings stay as they are; accounts and policies are updated. Features that this broker does not have raise
+Unsupported.
 """
 
 from __future__ import annotations
@@ -27,28 +28,28 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Entries that were passed over and have a line in the log each.
+#: Maximum number of skipped entries that are logged.
 MOST_LOGGED: Final = 100
 _POLICY_FIELDS: Final = frozenset(("pattern", "definition", "priority", "apply-to"))
 
 
 class Unsupported(ValueError):
-    """What an entry asks for is not there in this broker: the entry is passed over."""
+    """The entry needs a feature that this broker does not have: it is skipped."""
 
 
 class Reader:
-    """One reading: a verb for each category."""
+    """One import or dry run, with a method for each category."""
 
     def __init__(self, broker: Broker, importer: str | None) -> None:
         self._broker = broker
         self._importer = importer
-        #: Why entries were passed over, in order.
+        #: Reasons for skipped entries, in order.
         self.skipped: list[str] = []
-        #: Queues and exchanges among them: what is bound to one is passed over as well.
+        #: Skipped queues and exchanges: their bindings are skipped as well.
         self._missing: set[tuple[str, str, str]] = set()
 
     def take(self, take: Callable[[Entry], None], entry: Entry) -> None:
-        """Take one entry in. Raises DefinitionsError, which names it."""
+        """Apply one entry. Raises DefinitionsError, which names it."""
         try:
             take(entry)
         except Unsupported as problem:
@@ -67,7 +68,7 @@ class Reader:
         log.warning("definitions: %s", said)
 
     def order(self, *, is_whole: bool) -> list[tuple[str, Callable[[Entry], None]]]:
-        """parity: RabbitMQ's; policies before the queues they are for."""
+        """Categories and their methods in the order of import. parity: RabbitMQ's order; policies before their queues."""
         whole: list[tuple[str, Callable[[Entry], None]]] = [
             ("users", self._user),
             ("vhosts", self._vhost),
@@ -84,7 +85,7 @@ class Reader:
         return whole if is_whole else [each for each in whole if each[0] in of_vhost]
 
     def check_queue_limits(self, entries: Sequence[Mapping[str, Json]], only: str | None) -> None:
-        """Refuse queues that the limits of their vhosts leave no room for; the dry run has done so."""
+        """Refuse queues beyond the limits of their vhosts. Only the dry run implements this."""
 
     def _home(self, entry: Entry) -> Vhost:
         vhost = self._broker.vhosts.get(entry.vhost)
@@ -217,7 +218,7 @@ class Reader:
                 raise Unsupported(f"there is no queue type '{wanted}' here")
         if said is not None and "x-queue-type" not in arguments:
             queue_type = queue_type_named(said)
-            # As it was, whatever queues are in this vhost when nothing is said.
+            # Keep the exported type, whatever the default type of this vhost.
             if queue_type != (home.default_queue_type or "classic"):
                 arguments = with_queue_type(arguments, queue_type)
         home.declare_queue(
@@ -233,7 +234,7 @@ class Reader:
         if kind not in ("queue", "exchange"):
             raise ValueError("its destination_type is to be queue or exchange")
         if not source or (kind == "queue" and destination.startswith(RESERVED)):
-            return  # as queues are: the default exchange's come with them, those of reserved names are passed over
+            return  # default-exchange bindings come with the queues; queues with reserved names are skipped
         for end in (("exchange", source), (kind, destination)):
             if (home.name, *end) in self._missing:
                 raise Unsupported(f"neither is its {end[0]} '{end[1]}'")
@@ -241,7 +242,7 @@ class Reader:
         self._find_exchange(home, source)
         home.bind(source, target, entry.text("routing_key"), entry.arguments())
 
-    # What is there already
+    # Existing objects
 
     def _has_exchange(self, home: Vhost, name: str) -> bool:
         return name in home.exchanges

@@ -1,1 +1,1 @@
-"""Policies and parameters: settings that change while queues and exchanges are in use."""
+"""Policies and parameters: settings that can change while queues and exchanges are in use."""

@@ -1,7 +1,7 @@
-"""What a policy may say: its definition checked, merged with an operator policy's and joined with arguments.
+"""Definitions of policies: checks them, merges them with operator policies and combines them with arguments.
 
-parity: texts and rules are RabbitMQ's, of 3.x and 4.x together. Keys and their checks are in the table of
-broker/queue_settings/. Pure: nothing here touches a queue.
+parity: texts and rules are RabbitMQ's, of 3.x and 4.x together. The table in broker/queue_settings/ has the keys and
+their checks. Pure: nothing here touches a queue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rabbitlike.broker.queue_settings.table import POLICIES, SETTINGS, levels_of
 from rabbitlike.broker.terms import Json, pairs, term
 from rabbitlike.protocol.tables import Table
 
-#: Under these names policies are records, and parameters in definitions.
+#: Names of policies as kinds of records, and as parameters in definitions.
 PolicyKind = Literal["policy", "operator_policy"]
 POLICY: Final = "policy"
 OPERATOR_POLICY: Final = "operator_policy"
@@ -27,10 +27,10 @@ _MIRRORS: Final = frozenset(each.name for each in MIRRORS)
 
 
 def queue_types(definition: Mapping[str, Json], *, offered: bool) -> set[QueueType]:
-    """The types of queues that a policy applies to.
+    """The queue types that a policy applies to.
 
-    parity: a policy with a key that a type does not have does not apply to its queues, whatever else it says. What a
-    type has here and not in RabbitMQ counts if it is `offered`, or if the policy has a key that no RabbitMQ has.
+    parity: a policy with a key that a queue type does not have does not apply to queues of that type at all. Keys that
+    a type has here but not in RabbitMQ count if `offered`, or if the policy has a key that RabbitMQ does not have.
     """
     keys = [each for each in SETTINGS if each.name in definition]
     offered = offered or any(each.origin is Origin.OURS for each in keys)
@@ -44,18 +44,18 @@ def _suits(setting: Setting, queue_type: QueueType, offered: bool) -> bool:
 
 
 def unknown_keys(definition: Json) -> list[str]:
-    """Keys of a policy's definition that mean nothing here."""
+    """Keys of a policy's definition that this broker does not know."""
     return sorted(definition.keys() - POLICIES.keys()) if isinstance(definition, dict) else []
 
 
 def refusal(definition: Json, kind: PolicyKind) -> str | None:
-    """Why a definition is refused, in RabbitMQ's words; None when it is not."""
+    """Why a definition is refused, in RabbitMQ's words; None if it is accepted."""
     if not isinstance(definition, dict):
         return f"definition must be a dictionary: {term(definition)}"
     if not definition:
         return "no policy provided"
     known = {name: key for name, key in POLICIES.items() if kind == POLICY or key.operator}
-    # parity: by name, and what is wrong goes before what is unknown
+    # parity: by name, and invalid keys before unknown keys
     for name in sorted(definition):
         if name in known and not known[name].check(definition[name]):
             return f"{term(definition[name])} {known[name].refusal}"
@@ -87,7 +87,7 @@ def _given(definition: dict[str, Json]) -> str:
 
 
 def merge(definition: Mapping[str, Json], operator: Mapping[str, Json]) -> dict[str, Json]:
-    """A policy's definition with an operator's over it."""
+    """A policy's definition merged with an operator policy's."""
     merged = {**definition, **operator}
     for key in definition.keys() & operator.keys():
         merged[key] = POLICIES[key].with_operator.choose(definition[key], operator[key])
@@ -97,5 +97,5 @@ def merge(definition: Mapping[str, Json], operator: Mapping[str, Json]) -> dict[
 def join(
     arguments: Table, definition: Mapping[str, Json], queue_type: QueueType, levels: int = DEFAULT_LEVELS
 ) -> QueueSettings:
-    """What a queue of these arguments, and of so many levels unless they say, obeys under this definition."""
+    """The settings of a queue with these arguments under this definition. `levels` applies unless the arguments set it."""
     return read_settings(values_of(arguments, definition, queue_type), queue_type, levels_of(arguments, levels))

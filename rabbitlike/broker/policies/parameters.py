@@ -1,7 +1,7 @@
-"""Runtime parameters: values that a component keeps per vhost, and global ones that anybody may keep.
+"""Runtime parameters: values of a component per vhost, and global parameters without a component.
 
-parity: a component says which values it takes and hears of changes; nothing is kept for one that is not there. The
-limits of a vhost are such a parameter; policies have verbs of their own and are refused here.
+parity: a component validates its values and is notified of changes; parameters of unknown components are refused. The
+limits of a vhost are such a parameter. Policies have their own methods and are refused here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ POLICY: Final = "policy"
 
 
 class Component(Protocol):
-    """Whoever uses parameters of one kind."""
+    """The user of one kind of parameters."""
 
     def faults(self, name: str, value: Json) -> list[str]:
-        """What is wrong with a value, in words; nothing: it is taken."""
+        """The faults of a value, as texts. Empty: the value is accepted."""
         ...
 
     def changed(self, vhost: str, name: str, value: Json) -> None:
-        """A parameter is set, or gone (None)."""
+        """Handle a parameter that was set or cleared (None)."""
         ...
 
 
@@ -45,11 +45,11 @@ class Parameters:
         self._components[name] = component
 
     def has(self, component: str) -> bool:
-        """Is there such a component?"""
+        """Whether this component exists."""
         return component in self._components
 
     def check(self, component: str, name: str, value: Json) -> None:
-        """Raise ValueError with RabbitMQ's text unless the component takes this value."""
+        """Raise ValueError with RabbitMQ's text unless the component accepts this value."""
         if component == POLICY:
             raise ValueError("policies may not be set using this method")
         user = self._components.get(component)
@@ -58,14 +58,14 @@ class Parameters:
             raise ValueError("\n".join(["Validation failed\n", *found]) + "\n")
 
     def set(self, vhost: str, component: str, name: str, value: Json) -> None:
-        """Keep a value that was checked."""
+        """Store a checked value."""
         self._values[vhost, component, name] = value
         user = self._components.get(component)
         if user is not None:
             user.changed(vhost, name, value)
 
     def clear(self, vhost: str, component: str, name: str) -> bool:
-        """Whether there was one."""
+        """Remove a parameter and return whether it existed."""
         if (vhost, component, name) not in self._values:
             return False
         del self._values[vhost, component, name]

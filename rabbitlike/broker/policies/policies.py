@@ -1,8 +1,8 @@
-"""Policies: settings by the name of a queue or exchange, changed while it is in use.
+"""Policies: settings applied by the name of a queue or exchange, which can change while it is in use.
 
-parity: patterns are searched, not anchored; of those that match, the one of the highest priority is the object's
-policy, and beside it one operator policy. What a queue obeys is worked out when a policy or the queue comes, changes
-or goes, never when a message does.
+parity: patterns are searched, not anchored; of the policies that match, the one with the highest priority applies,
+together with one operator policy. A queue's settings are computed when a policy or the queue is added, changed or
+removed, never per message.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _APPLIES: Final[Mapping[str, frozenset[Target]]] = {
     "quorum_queues": frozenset(("quorum",)),
     "streams": frozenset(),
 }
-#: Queues that hear of a change in one turn, about a millisecond's work; and how long that may take at most.
+#: Maximum number of queues updated in one turn, about one millisecond of work; and the maximum time for it.
 SLICE: Final = 200
 SLICE_MS: Final = 5
 _KIND_NAMES: Final[Mapping[PolicyKind, str]] = {POLICY: "policy", OPERATOR_POLICY: "operator policy"}
@@ -46,7 +46,7 @@ _KIND_NAMES: Final[Mapping[PolicyKind, str]] = {POLICY: "policy", OPERATOR_POLIC
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """One policy, checked. Made by `make_policy`."""
+    """One checked policy, created by `make_policy`."""
 
     vhost: str
     name: str
@@ -62,15 +62,15 @@ class Policy:
         return target in self._targets and self._search.is_in(name)
 
     def view(self) -> dict[str, Json]:
-        """As definitions show it: whole."""
+        """The complete policy, for definitions."""
         return {"vhost": self.vhost, "name": self.name, **self.value()}
 
     def shown(self) -> dict[str, Json]:
-        """As the HTTP API shows it: without credentials."""
+        """The policy for the HTTP API, without credentials."""
         return {**self.view(), "definition": dict(masked_definition(self.definition))}
 
     def value(self) -> dict[str, Json]:
-        """The part that was said, as a parameter shows it."""
+        """The policy without its names, as the value of a parameter."""
         return {
             "pattern": self.pattern,
             "apply-to": self.apply_to,
@@ -89,8 +89,8 @@ def make_policy(
     priority: Json = 0,
     apply_to: Json = "all",
 ) -> Policy:
-    """A policy, or a ValueError that says in RabbitMQ's words all that is wrong with it."""
-    # parity: told in the opposite order of checking
+    """Create a checked policy. Raises ValueError with all faults in RabbitMQ's words."""
+    # parity: RabbitMQ reports faults in the reverse order of its checks
     faults = [
         refusal(definition, kind),
         None
@@ -125,19 +125,19 @@ def _pattern_fault(pattern: Json) -> str | None:
 
 
 def _targets(apply_to: str, definition: Mapping[str, Json]) -> frozenset[Target]:
-    """What a policy could match at all."""
+    """The kinds of objects that a policy can apply to."""
     return _APPLIES[apply_to] & {"exchange", *queue_types(definition, offered=apply_to == "classic_queues")}
 
 
 class PolicyTarget(Protocol):
-    """A queue or exchange: something policies may apply to."""
+    """A queue or exchange, to which policies may apply."""
 
     policy: Policy | None
     operator_policy: Policy | None
 
 
 def effective_definition(governed: PolicyTarget) -> Mapping[str, Json]:
-    """What the policies of a queue or exchange say together; its arguments are another matter."""
+    """The merged definition of the policies of a queue or exchange, without its arguments."""
     return _merged(governed.policy, governed.operator_policy)
 
 
@@ -148,7 +148,7 @@ def _merged(policy: Policy | None, operator_policy: Policy | None) -> Mapping[st
 
 
 class Policies:
-    """The policies of one vhost, and what they come to for its queues and exchanges."""
+    """The policies of one vhost; applies them to its queues and exchanges."""
 
     __slots__ = ("_behind", "_named", "_ranked", "_settings", "_timer", "_vhost")
 
@@ -157,23 +157,23 @@ class Policies:
         self._named: dict[PolicyKind, dict[str, Policy]] = {POLICY: {}, OPERATOR_POLICY: {}}
         #: The same, highest priority first.
         self._ranked: dict[PolicyKind, list[Policy]] = {POLICY: [], OPERATOR_POLICY: []}
-        #: What queues without arguments obey, by type and policies: thousands are alike.
+        #: Settings of queues without arguments, by type, levels and policies: shared by thousands of queues.
         self._settings: dict[tuple[QueueType, int, Policy | None, Policy | None], QueueSettings] = {}
-        #: Exchanges and queues that have not heard of the last change yet, and when they will.
+        #: Exchanges and queues not updated since the last change, and the timer that continues.
         self._behind: list[Queue | Exchange] = []
         self._timer: Timer | None = None
 
-    # Verbs
+    # Changing
 
     def set(self, policy: Policy) -> bool:
-        """Take a policy on, or another version of it, and apply it. Whether its name is new."""
+        """Add or replace a policy and apply it. True: its name is new."""
         is_new = self.restore(policy)
         self._vhost.broker.topology.set_policy(policy)
         log.info("set %s '%s' in vhost '%s'", _KIND_NAMES[policy.kind], policy.name, policy.vhost)
         return is_new
 
     def clear(self, kind: PolicyKind, name: str) -> bool:
-        """Whether there was such a policy; what it ruled obeys the next that matches, or its arguments alone."""
+        """Remove a policy and return whether it existed. Its queues and exchanges get the next policy that matches."""
         policy = self._named[kind].pop(name, None)
         if policy is None:
             return False
@@ -184,7 +184,7 @@ class Policies:
         return True
 
     def restore(self, policy: Policy) -> bool:
-        """The same for a policy from before the restart, which is stored already."""
+        """`set` for a policy that is stored already, after a restart."""
         named = self._named[policy.kind]
         is_new = policy.name not in named
         named[policy.name] = policy
@@ -193,14 +193,14 @@ class Policies:
         return is_new
 
     def forget(self) -> None:
-        """The vhost is going."""
+        """Remove all policies of a deleted vhost."""
         self._behind.clear()
         for policy in self:
             self._vhost.broker.topology.remove_policy(policy)
         self._vhost = None  # type: ignore[assignment]  # so that reference counting frees both
 
     def _rank(self, kind: PolicyKind) -> None:
-        # Of equal priority the older name stays first: arbitrary, but the same after a restart or an import.
+        # Equal priorities are ordered by name: arbitrary, but the same after a restart or an import.
         self._ranked[kind] = sorted(self._named[kind].values(), key=lambda policy: (-policy.priority, policy.name))
         self._settings.clear()
 
@@ -210,7 +210,7 @@ class Policies:
         return self._named[kind].get(name)
 
     def all(self, kind: PolicyKind) -> Iterable[Policy]:
-        """By name."""
+        """All policies of a kind, ordered by name."""
         return [policy for _, policy in sorted(self._named[kind].items())]
 
     def __iter__(self) -> Iterator[Policy]:
@@ -218,7 +218,7 @@ class Policies:
             yield from named.values()
 
     def match(self, target: Target, name: str) -> tuple[Policy | None, Policy | None]:
-        """The policy and the operator policy of something of this name."""
+        """The policy and the operator policy of an object with this name."""
         return _first(self._ranked[POLICY], target, name), _first(self._ranked[OPERATOR_POLICY], target, name)
 
     # Applying
@@ -231,7 +231,7 @@ class Policies:
         policy: Policy | None,
         operator_policy: Policy | None,
     ) -> QueueSettings:
-        """What a queue of these arguments, which was declared with so many levels, obeys under these policies."""
+        """The settings of a queue with these arguments and levels under these policies."""
         if arguments or (policy is None and operator_policy is None):
             return join(arguments, _merged(policy, operator_policy), queue_type, levels)
         key = (queue_type, levels, policy, operator_policy)
@@ -241,7 +241,7 @@ class Policies:
         return found
 
     def apply_to_exchange(self, exchange: Exchange) -> bool:
-        """Whether anything changed for it."""
+        """Apply the matching policies and return whether they changed."""
         matched = self.match("exchange", exchange.name)
         if matched == (exchange.policy, exchange.operator_policy):
             return False
@@ -259,18 +259,18 @@ class Policies:
 
     def _apply(self) -> None:
         vhost = self._vhost
-        # Newest last, so that they are taken from the end in the order they were declared.
+        # Newest first: they are taken from the end, in the order of their declaration.
         self._behind = [*reversed(vhost.queues.values()), *reversed(vhost.exchanges.values())]
         self.catch_up()
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are exchanges or queues left that have not heard of the last change."""
+        """Whether any exchange or queue is not updated since the last change."""
         return bool(self._behind)
 
     def catch_up(self) -> None:
-        """Tell the next slice; a turn that told ten thousand would keep all clients waiting, and a slow expression may
-        take some milliseconds for each name."""
+        """Update the next slice of queues and exchanges: updating ten thousand in one turn would block all clients, and
+        a slow expression may take some milliseconds for each name."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""Webhook URLs in policies: which are valid, and how they are shown without the credentials in them.
+"""Webhook URLs in policies: validation, and masking of credentials.
 
-A user name and password (`https://user:password@host/`) and a query (`?token=…`) are shown as `…`. Who sends a
-definition back as it was shown means the URL that is stored; an administrator's export of definitions has it whole.
+A user name and password (`https://user:password@host/`) and a query (`?token=…`) are shown as `…`. A masked URL that a
+client sends back stands for the stored URL. An administrator's export of definitions contains the full URL.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from rabbitlike.broker.terms import Json
 
-#: The keys of a policy that are such URLs.
+#: Policy keys with webhook URLs.
 KEYS: Final = ("dead-letter-webhook", "dlq-webhook")
 MASK: Final = "…"
 
 
 def is_web_address(value: Json) -> bool:
-    # urlsplit drops line ends and tabs, and other control characters have no place in a request either.
+    # urlsplit drops line ends and tabs, and other control characters are invalid in a request too.
     if not isinstance(value, str) or any(character <= " " or character == "\x7f" for character in value):
         return False
     try:
@@ -51,7 +51,7 @@ def _is_masked(url: str) -> bool:
 
 
 def masked_definition(definition: Mapping[str, Json]) -> Mapping[str, Json]:
-    """A policy's definition as it is shown."""
+    """A policy's definition with masked webhook URLs."""
     if not any(key in definition for key in KEYS):
         return definition
     return {
@@ -60,9 +60,9 @@ def masked_definition(definition: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def unmasked_definition(definition: Mapping[str, Json], known: Mapping[str, Json]) -> dict[str, Json]:
-    """The definition with the credentials that ``known``, the one it replaces, has where this one shows a mask.
+    """The definition with masks replaced by the credentials in ``known``, the definition that it replaces.
 
-    Raises ValueError for a mask that stands for nothing known.
+    Raises ValueError for a mask that matches no URL in ``known``.
     """
     whole = dict(definition)
     for key in KEYS:
@@ -77,5 +77,5 @@ def unmasked_definition(definition: Mapping[str, Json], known: Mapping[str, Json
 
 
 def without_broken(definition: Mapping[str, Json]) -> dict[str, Json]:
-    """A definition that was stored, without webhooks that were valid once."""
+    """A stored definition, without webhooks that are no longer valid."""
     return {key: value for key, value in definition.items() if key not in KEYS or is_web_address(value)}
