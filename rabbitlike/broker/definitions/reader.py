@@ -1,7 +1,7 @@
 """Applies entries of definitions to a broker.
 
 parity: RabbitMQ's format, of 3.x and 4.x. Each entry is applied by the same methods that clients use. Existing queues,
-exchanges and bindings stay as they are; accounts and policies are updated. Features that this broker does not have raise
+exchanges and bindings stay as they are; accounts and policies are updated. Features that this broker lacks raise
 Unsupported.
 """
 
@@ -68,7 +68,7 @@ class Reader:
         log.warning("definitions: %s", said)
 
     def order(self, *, is_whole: bool) -> list[tuple[str, Callable[[Entry], None]]]:
-        """Categories and their methods in the order of import. parity: RabbitMQ's order; policies before their queues."""
+        """Categories and their methods in the order of import. parity: RabbitMQ's; policies before their queues."""
         whole: list[tuple[str, Callable[[Entry], None]]] = [
             ("users", self._user),
             ("vhosts", self._vhost),

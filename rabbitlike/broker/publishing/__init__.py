@@ -1,1 +1,1 @@
-"""Publishing: from an exchange to the queues, for channels and for HTTP alike."""
+"""Publishing: from an exchange to the queues, for channels and for the HTTP API."""

@@ -1,7 +1,6 @@
-"""CC and BCC: further routing keys that a publisher puts in the headers.
+"""CC and BCC: additional routing keys in the headers.
 
-parity: both must be arrays; what is no string in them is passed over. CC stays for the consumer to see, BCC is taken
-out before anybody does.
+parity: both must be arrays; items that are not strings are ignored. Consumers see CC; BCC is removed before delivery.
 """
 
 from rabbitlike.protocol.errors import precondition_failed
@@ -10,7 +9,7 @@ from rabbitlike.protocol.tables import Table, kind_name
 
 
 def take_copies(routing_key: str, properties: Properties) -> tuple[list[str], Properties]:
-    """All keys to route by, the first being the publish's own, and the properties as consumers shall see them."""
+    """All routing keys, the publish's own first, and the properties for consumers."""
     keys = [routing_key]
     if not properties.mentions(b"CC"):  # BCC ends in CC, too
         return keys, properties

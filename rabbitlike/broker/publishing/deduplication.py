@@ -1,8 +1,7 @@
-"""What a queue or exchange has seen already: a message whose key is known is dropped, and its publisher told that all
-is well.
+"""Deduplication: a queue or exchange drops and confirms a message whose key it has seen.
 
-Keys are remembered until newer ones push them out, or for a time; they are stored in the same commit as the message
-that brought them, so that both outlive a crash or neither does. Looking one up costs the same whatever their number.
+Keys are kept until newer keys replace them, or for a time. A key is stored in the same commit as its message, so that
+both survive a crash or neither does. The cost of a lookup does not depend on the number of keys.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.turn import Turn
     from rabbitlike.storage.api import Work
 
-#: Headers of messages, named as those of the RabbitMQ plugin for message deduplication.
+#: Headers of messages, with the names of the RabbitMQ plugin for message deduplication.
 _HEADER: Final = b"x-deduplication-header"
 _CACHE_TTL: Final = b"x-cache-ttl"
 _PRODUCER_ID: Final = b"x-producer-id"
@@ -32,7 +31,7 @@ _PRODUCER_SEQ: Final = b"x-producer-seq"
 
 DEFAULT_SIZE: Final = 100_000
 LARGEST_SIZE: Final = 10_000_000
-#: Ten years: the store holds 64 bits, and a header or a policy may say more.
+#: Ten years: the store holds 64 bits, and a header or a policy may set more.
 LONGEST_TTL_MS: Final = 315_360_000_000
 
 KeyBy = Literal["header", "message-id"]
@@ -40,16 +39,16 @@ KeyBy = Literal["header", "message-id"]
 
 @dataclass(frozen=True, slots=True)
 class DeduplicationRules:
-    """How much is remembered, and what tells one message from another."""
+    """How many keys are kept and for how long, and which part of a message is the key."""
 
     size: int = DEFAULT_SIZE
-    #: None: as long as there is room.
+    #: None: no limit in time.
     ttl_ms: int | None = None
     by: KeyBy = "header"
 
 
 def read_rules(values: Mapping[str, object]) -> DeduplicationRules | None:
-    """Of settings whose values have passed their checks; None: duplicates are messages like any other."""
+    """Read the rules from checked settings. None: no deduplication."""
     if values.get("message-deduplication") is not True:
         return None
     size, ttl_ms = values.get("cache-size"), values.get("cache-ttl")
@@ -61,12 +60,12 @@ def read_rules(values: Mapping[str, object]) -> DeduplicationRules | None:
 
 
 class Key(NamedTuple):
-    """What a message is known by. Those of a numbered producer share one: only the number tells them apart."""
+    """The key of a message. Messages of a numbered producer share a digest and differ only in the number."""
 
     digest: bytes
     #: 0: it has no number.
     number: int
-    #: Its own time to be remembered; None: the rules'.
+    #: How long to keep this key; None: as in the rules.
     ttl_ms: int | None
 
 
@@ -78,7 +77,7 @@ class SeenEntry(NamedTuple):
 
 
 class Deduplication:
-    """The keys that one queue or exchange has seen. A log for the journal: what it learned goes with the commit."""
+    """The keys that one queue or exchange has seen. It is a log of the journal: new keys are part of the next commit."""
 
     __slots__ = (
         "_entries",
@@ -98,7 +97,7 @@ class Deduplication:
         self, owner: str, rules: DeduplicationRules, turn: Turn, journal: Journal | None, durable: bool
     ) -> None:
         self.rules = rules
-        #: How many were dropped, ever.
+        #: Total number of dropped messages.
         self.dropped = 0
         self.is_touched = False
         self._owner = owner
@@ -110,14 +109,14 @@ class Deduplication:
         self._entries: OrderedDict[bytes, SeenEntry] = OrderedDict()
         self._fresh: dict[bytes, SeenKey] = {}
         self._gone: dict[bytes, None] = {}
-        #: Asking and remembering follow each other: the properties are read once.
+        #: Caches the key between `has` and `add`, so that the properties are read once.
         self._last: tuple[bytes, Key | None] = (b"", None)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def has(self, properties: bytes) -> bool:
-        """Is this message a duplicate? It is counted as one."""
+        """Whether this message is a duplicate; if so, it is counted."""
         key = self._key_of(properties)
         entry = None if key is None else self._entries.get(key.digest)
         if key is None or entry is None or key.number > entry.number:
@@ -126,19 +125,19 @@ class Deduplication:
             return False
         self.dropped += 1
         if self._journal is not None:
-            # Its publisher waits for a commit, in which there may be nothing else.
+            # The publisher waits for a commit, which may otherwise be empty.
             self._journal.ask()
         return True
 
     def add(self, properties: bytes, persistent: bool) -> None:
-        """A message that was no duplicate was taken in."""
+        """Remember the key of an accepted message."""
         key = self._key_of(properties)
         if key is None:
             return
         ttl_ms = self.rules.ttl_ms if key.ttl_ms is None else key.ttl_ms
         expires_at_ms = 0 if ttl_ms is None else self._turn.now_ms + ttl_ms
         known = self._entries.pop(key.digest, None)
-        # The key of a message that a crash takes away must go with it, or nobody could send it again.
+        # The key of a message that a crash loses must be lost with it, or the message could not be sent again.
         is_stored = persistent and self._is_stored
         self._entries[key.digest] = SeenEntry(key.number, expires_at_ms, is_stored)
         if is_stored:
@@ -150,13 +149,13 @@ class Deduplication:
         self._shrink()
 
     def recover(self, seen: Iterable[SeenKey]) -> None:
-        """What the last run left, oldest first."""
+        """Restore the keys of the last run, oldest first."""
         for each in seen:
             self._entries[each.key] = SeenEntry(each.number, each.expires_at_ms, True)
         self._shrink()
 
     def forget(self) -> None:
-        """Its owner is gone, or does not mind duplicates any more."""
+        """Remove all keys: the owner was deleted, or deduplication is switched off."""
         self._entries.clear()
         self._fresh.clear()
         self._gone.clear()
@@ -171,10 +170,10 @@ class Deduplication:
         self._fresh = {}
 
     def written(self) -> None:
-        """Nothing waits for it: the message does."""
+        """Do nothing: publishers wait for the message's own log."""
 
     def _shrink(self) -> None:
-        """The oldest go: those there is no room for, and some that are over anyhow."""
+        """Remove the oldest keys while there are too many or the oldest has expired."""
         while self._entries:
             digest, entry = next(iter(self._entries.items()))
             if len(self._entries) <= self.rules.size and not 0 < entry.expires_at_ms <= self._turn.now_ms:
@@ -206,7 +205,7 @@ def remembering(
     journal: Journal | None,
     durable: bool,
 ) -> Deduplication | None:
-    """What an owner that had these goes on with by these rules."""
+    """The deduplication of an owner under new rules: kept, created or removed."""
     if rules is None:
         if known is not None:
             known.forget()
@@ -218,12 +217,12 @@ def remembering(
 
 
 def seen_by(exchange: Exchange) -> str:
-    """Under which name the store keeps what an exchange has seen."""
+    """The name under which the store keeps the keys of an exchange."""
     return f"exchange {json.dumps([exchange.vhost, exchange.name])}"
 
 
 def key_of(properties: Properties, by: KeyBy) -> Key | None:
-    """What a message is known by; None: it says nothing, and is never a duplicate."""
+    """The key of a message. None: it has no key and is never a duplicate."""
     ttl = properties.header(_CACHE_TTL)
     ttl_ms = min(ttl, LONGEST_TTL_MS) if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
     producer = properties.header(_PRODUCER_ID)
@@ -238,5 +237,5 @@ def key_of(properties: Properties, by: KeyBy) -> Key | None:
 
 
 def _digest(kind: str, text: str) -> bytes:
-    """Of fixed size, however long a key a publisher makes up."""
+    """A digest of fixed size for a key of any length."""
     return blake2b(f"{kind}\0{text}".encode("utf-8", "surrogateescape"), digest_size=16).digest()

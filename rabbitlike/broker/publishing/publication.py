@@ -1,9 +1,9 @@
 """A publish, from its checks to its queues: for channels, and for the HTTP API, which publishes without one.
 
-`find_target` makes the checks that depend on the address alone, `check` all others, in RabbitMQ's order; what fails one
-is refused by an AmqpError and has gone nowhere. What passes is a `Publication`, which knows its queues, and
-`Publication.deposit` gives it to them and counts it. A publish that `check` would change nothing about need not come
-here: its publisher gives it to the queues of its `Target` and has it counted by its `Origin`.
+`find_target` makes the checks that depend on the address alone, `check` all others, in RabbitMQ's order. A failed check
+raises AmqpError; the publish then reaches no queue. `check` returns a `Publication` with its queues, and
+`Publication.deposit` enqueues it there and counts it. For a publish that `check` would not change, the publisher can
+skip both: it enqueues it in the queues of its `Target`, and its `Origin` counts it.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Origin:
-    """Who publishes: whose permissions count, whom traces name, and what is counted for it besides the exchange."""
+    """A publisher: its permissions, its name in traces, and its counters besides the exchange's."""
 
     __slots__ = ("client", "counters", "forgets_deaths", "publishes", "totals", "turn", "user", "vhost")
 
@@ -48,22 +48,22 @@ class Origin:
         self.turn: Turn = vhost.broker.turn
         self.user = user
         self.client = client
-        #: What it does, and the whole vhost.
+        #: Its own counters, and those of the vhost.
         self.counters = counters
         self.totals: Counters = vhost.counters
-        #: The first by the exchange published to.
+        #: Its own counters by exchange.
         self.publishes: dict[Exchange, Counters] = {}
-        #: parity: RabbitMQ 4 starts x-death anew when a client publishes; 3.x counts on.
+        #: parity: RabbitMQ 4 resets x-death when a client publishes; 3.x continues to count.
         self.forgets_deaths = not vhost.broker.settings.trust_client_x_death
 
     def pair_to(self, exchange: "Exchange") -> Counters:
-        """Where to count what is published to an exchange."""
+        """The counters of this publisher for an exchange."""
         return self.publishes.get(exchange) or make_pair(
             self.publishes, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
         )
 
     def count(self, target: "Target", count: int, copies: int, confirmed: int) -> None:
-        """So many publishes to this target have each gone to so many queues; so many of them will be confirmed."""
+        """Count `count` publishes to this target, each to `copies` queues; `confirmed` of them will be confirmed."""
         own, exchange, pair = self.counters, target.counters, target.pair
         own.publish += count
         own.active_at_ms = self.turn.now_ms
@@ -71,11 +71,11 @@ class Origin:
         exchange.publish_in += count
         exchange.publish_out += count * copies
         pair.publish += count
-        # Before the answer is out: by then nobody knows any more which of many exchanges it was for.
+        # Counted before the confirm is sent, because a confirm no longer knows its exchange.
         pair.confirm += confirmed
 
     def count_unroutable(self, target: "Target", mandatory: bool) -> None:
-        """No queue has got it: it is returned, or dropped."""
+        """Count a publish that reached no queue: returned if mandatory, else dropped."""
         if mandatory:
             target.pair.return_unroutable += 1
             self.counters.return_unroutable += 1
@@ -87,8 +87,8 @@ class Origin:
 
 
 class Target:
-    """One address, as one origin publishes to it. It holds while topology and permissions are what they were:
-    `generation` tells. So a publish to an address that the origin knows looks nothing up."""
+    """The exchange, queues and results of checks for one address and origin, which the publisher caches, so that a
+    publish to a known address needs no lookups. Valid while the turn's generation equals `generation`."""
 
     __slots__ = (
         "counters",
@@ -110,26 +110,26 @@ class Target:
         self.exchange = exchange
         self.counters = exchange.counters
         self.routing_key = routing_key
-        #: What the origin and the exchange count together, and what that and each queue do.
+        #: Counters of the origin and the exchange as a pair; `inlets`: of the exchange and each queue.
         self.pair = pair
         self.generation = generation
         self.inlets: list[Counters] = []
-        #: The queues are the same for every message, whatever its properties, and nothing is to be looked at in it.
+        #: The queues do not depend on a message's properties, and the message needs no inspection.
         self.is_plain = False
         self.queues: list[Queue] = []
-        #: Persistent messages are stored by at least one of them.
+        #: At least one of the queues stores persistent messages.
         self.is_stored = False
-        #: A direct reply, and the requester that it goes to if there still is one.
+        #: A direct reply, and the requester that receives it if it still exists.
         self.is_reply = False
         self.reply: Requester | None = None
         #: The user's permission for this exchange depends on the routing key.
         self.is_topic_checked = False
-        #: Who is told of publishes.
+        #: The tracer for publishes.
         self.tracer: Tracer | None = None
 
 
 def find_target(origin: Origin, address: bytes, properties: Properties) -> Target:
-    """Look up exchange and queues: 403 or 404 if the user may not publish there, or nobody can."""
+    """Look up exchange and queues. Raises 403 if the user may not publish there, 404 if the exchange does not exist."""
     vhost, user = origin.vhost, origin.user
     exchange_name = exchange_of(address)
     routing_key = routing_key_of(address)
@@ -146,7 +146,7 @@ def find_target(origin: Origin, address: bytes, properties: Properties) -> Targe
         target.queues = vhost.route(exchange, (routing_key,), properties)
         target.is_stored = is_any_durable(target.queues)
         target.inlets = inlets_of(target.queues, exchange)
-        # The firehose sees all there is to see of a publish, which only `check` shows it.
+        # The firehose needs the complete publish, which only `check` passes to it.
         target.is_plain = (
             vhost.firehose is None and exchange.deduplication is None and not is_validated(exchange, target.queues)
         )
@@ -155,7 +155,7 @@ def find_target(origin: Origin, address: bytes, properties: Properties) -> Targe
 
 
 def is_any_durable(queues: list[Queue]) -> bool:
-    """Does any of them keep what is to outlive us?"""
+    """Whether any of these queues is durable."""
     for queue in queues:
         if queue.durable:
             return True
@@ -203,58 +203,58 @@ class Publication:
         self.body = body
         self.persistent = properties.persistent
         self.priority = properties.priority
-        #: -1: it does not expire by itself.
+        #: -1: it has no expiration.
         self.expiration_ms = expiration_ms
         self.mandatory = mandatory
-        #: When it is to be routed, and who holds it until then; 0: it is routed already.
+        #: When to route it, and the delays that keep it until then; 0: it is routed already.
         self.due_ms = 0
         self.delays: Delays | None = None
-        #: What its exchange has seen already, if that minds duplicates, and whether it is dropped, as one of them or
-        #: as one that no queue may have.
+        #: The exchange's deduplication, and whether the publish is dropped: as a duplicate, or because its schemas
+        #: allow no queue.
         self.deduplication: Deduplication | None = target.exchange.deduplication
         self.is_dropped = False
-        #: Its queues keep room for it.
+        #: Its queues have reserved room for it.
         self.is_promised = False
-        #: Queues that take it for a dead letter at once, and why the publisher is to hear that it was refused.
+        #: Queues that dead-letter it at once, and the reason if the publisher gets a nack.
         self.dead_lettering_queues: list[Queue] = []
         self.refusal = ""
-        #: Once it is deposited: how many have got it, and who was told.
+        #: After `deposit`: the number of queues that got it, and the tracer.
         self.copies = 0
         self.tracer: Tracer | None = None
 
     def delay(self, due_ms: int, properties: bytes, delays: "Delays") -> None:
-        """It is to be routed later, with these properties; the queues known now do not matter."""
+        """Delay it: it is routed later, with these properties. Its current queues are dropped."""
         self.due_ms = due_ms
         self.properties = properties
         self.delays = delays
         self.queues = []
 
     def divert(self, queues: list[Queue], dead_lettering_queues: list[Queue], refusal: str) -> None:
-        """It does not conform: only these get it, and these others as a dead letter."""
+        """Replace its queues, because it does not conform to a schema: `dead_lettering_queues` dead-letter it."""
         self.queues = queues
         self.dead_lettering_queues = dead_lettering_queues
         self.refusal = refusal
         self.is_dropped = not queues
 
     def look_up(self, queues: Mapping[str, Queue]) -> None:
-        """Time has passed since it was routed: it goes to what there is now under the names of its queues."""
+        """Replace queues that were deleted since it was routed by the current queues of the same names."""
         for queue in self.queues:
             if queue.deleted:
                 self.queues = [queues[queue.name] for queue in self.queues if queue.name in queues]
                 break
 
     def is_stored(self) -> bool:
-        """Will it outlive the process, once the commit under way is done? To be asked before it is deposited."""
+        """Whether the next commit will store it. Call this before `deposit`."""
         return self.persistent and (
             self.due_ms > 0 or is_any_durable(self.queues) or is_any_durable(self.dead_lettering_queues)
         )
 
     def is_unroutable(self) -> bool:
-        """It was deposited, and there was nobody to get it."""
+        """Whether no queue got it. Call this after `deposit`."""
         return self.copies == 0 and self.due_ms == 0 and not self.is_dropped
 
     def deposit(self, origin: Origin, is_confirmed: bool) -> bool:
-        """Give it to its queues, and count it. False: one of them refused it."""
+        """Enqueue it in its queues and count it. False: one of them refused it."""
         target = self.target
         accepted = self._reply(target) if target.is_reply else self._deposit_new(origin)
         origin.count(target, 1, self.copies, 1 if accepted and is_confirmed else 0)
@@ -269,7 +269,7 @@ class Publication:
         return True
 
     def _deposit_new(self, origin: Origin) -> bool:
-        """Unless it is a duplicate."""
+        """Enqueue it unless it is a duplicate."""
         if origin.vhost.tracer is not None:
             self._tell(origin.vhost)
         now_ms = origin.turn.now_ms
@@ -315,7 +315,7 @@ class Publication:
         return accepted and not self.refusal
 
     def _tell(self, vhost: "Vhost") -> None:
-        """Tell the event log that it is about to reach its queues."""
+        """Trace the publish, before it reaches its queues."""
         self.tracer = vhost.tracer_of(self.queues)
         if self.tracer is not None:
             size = len(self.body)
@@ -332,8 +332,8 @@ def check(
     mandatory: bool,
     reply_name: str | None,
 ) -> Publication:
-    """Check a publish to this target, and find its queues. `reply_name` is that of the origin's consumer of direct
-    replies. parity: the order of these checks is RabbitMQ's; clients see which one speaks first."""
+    """Check a publish to this target and find its queues. `reply_name`: the address of the origin's consumer of direct
+    replies. parity: checks run in RabbitMQ's order, because clients see which one fails first."""
     vhost = origin.vhost
     exchange = target.exchange
     if properties.flags & REPLY_TO and properties.reply_to == DIRECT_REPLY:
@@ -346,15 +346,15 @@ def check(
     given = properties
     keys, properties = take_copies(target.routing_key, properties)
     if target.is_topic_checked:
-        # parity: RabbitMQ checks CC and BCC keys as well since 4.0.3.
+        # parity: RabbitMQ also checks CC and BCC keys since 4.0.3.
         for key in keys:
             vhost.broker.permissions.check_topic(origin.user.name, vhost.name, "write", exchange.name, key)
     _check_user_id(properties, origin.user)
     due_ms, delayed = 0, properties
     if is_timed(given) and not target.is_reply:
-        due_ms, delayed = read_due(given, origin.turn.now_ms)  # which still has its BCC, to be read again then
+        due_ms, delayed = read_due(given, origin.turn.now_ms)  # keeps BCC, which is read again when it is due
         if due_ms and mandatory and not vhost.route(exchange, keys, properties):
-            due_ms = 0  # returned at once, as it is
+            due_ms = 0  # returned at once, unchanged
     if due_ms or target.is_reply:
         queues = []
     elif target.is_plain and len(keys) == 1:
@@ -374,7 +374,7 @@ def check(
 
 
 def _check_user_id(properties: Properties, user: "User") -> None:
-    """406 when a publisher claims to be somebody else."""
+    """Raise 406 if the user_id property names another user."""
     claimed = properties.user_id
     if claimed is not None and claimed != user.name and "impersonator" not in user.tags:
         raise precondition_failed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")

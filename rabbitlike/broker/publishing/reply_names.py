@@ -1,7 +1,7 @@
-"""Names of direct replies: the addresses under which a requester without a queue is reached.
+"""Addresses of direct replies, for requesters without a reply queue.
 
-parity: `amq.rabbitmq.reply-to.<process id>.<key>`, both parts in base64, as RabbitMQ 3.13 writes them. The key alone
-makes a name that cannot be guessed; the process id is a made-up one of the right form.
+parity: `amq.rabbitmq.reply-to.<process id>.<key>`, both parts in base64, as in RabbitMQ 3.13. The key makes an address
+unguessable; the process id is fictitious but has the right form.
 """
 
 import struct
@@ -12,7 +12,7 @@ from typing import Final
 
 #: The pseudo queue that a requester consumes from.
 DIRECT_REPLY: Final = "amq.rabbitmq.reply-to"
-#: Routing keys that begin with this are addresses of direct replies.
+#: Prefix of routing keys that are addresses of direct replies.
 REPLIES: Final = DIRECT_REPLY + "."
 
 #: RabbitMQ puts a hash of the node's name here.
@@ -26,6 +26,6 @@ _serials = count(1)
 
 
 def make_reply_name() -> str:
-    """A name that nobody else has and nobody can guess."""
+    """A unique and unguessable address."""
     process_id = _HEAD + struct.pack(">III", next(_serials) & 0x7FFF_FFFF, 0, _CREATION)
     return f"{REPLIES}{b64encode(process_id).decode()}.{b64encode(token_bytes(_KEY_SIZE)).decode()}"

@@ -1,7 +1,7 @@
-"""From an exchange to the queues: exchange-to-exchange bindings, alternates, several keys.
+"""Routes from an exchange to queues, through exchange-to-exchange bindings, alternates and several keys.
 
-Each queue is named once however many ways lead to it, in the order it was first met; each exchange is visited once, so
-loops end. Pure: reads the exchanges, changes nothing (but the memory of those that keep their messages).
+Each queue appears once, however many paths lead to it, in the order in which it was found; each exchange is visited
+once, so loops end. Pure: reads exchanges and changes nothing, except the history of exchanges that keep messages.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def route(
     exchanges: Mapping[str, Exchange],
     message: Message | None = None,
 ) -> list[Queue]:
-    """The queues a message goes to.
+    """The queues for a message.
 
-    `keys` is the routing key first, then those of CC and BCC. `message` is shown to the exchanges on the way that keep
-    their last messages; without it they keep nothing. 406 when routing takes more than `MOST_STEPS`.
+    `keys`: the routing key, then those of CC and BCC. `message` is passed to exchanges on the path that keep their last
+    messages; without it they keep nothing. Raises 406 if routing takes more than `MOST_STEPS`.
     """
     if not exchange.downstream and (message is None or not exchange.remembers):
-        # Nearly always: queues alone behind it, so there is nothing to walk.
+        # The usual case: the exchange leads only to queues, so there is no graph to walk.
         if len(keys) == 1 or not exchange.every_key:
             found = dict.fromkeys(exchange.match(keys[0], properties))
         else:
             found = dict.fromkeys(_match_all(exchange, keys, properties, exchange.steps + MOST_STEPS))
-        # One that is gone may be bound for a while yet: its bindings are removed in slices.
+        # A deleted queue may still be bound for a while: its bindings are removed in slices.
         queues = [queue for queue in cast("dict[Queue, None]", found) if not queue.deleted]
         if queues or exchange.alternate is None:
             return queues
@@ -55,7 +55,7 @@ def try_route(
     exchanges: Mapping[str, Exchange],
     message: Message | None = None,
 ) -> list[Queue]:
-    """The same for a message that no client waits for: it goes nowhere if routing takes too long."""
+    """`route` for a message that no client waits for: returns no queues if routing takes too long."""
     try:
         return route(exchange, keys, properties, exchanges, message)
     except AmqpError as error:
@@ -71,7 +71,7 @@ def _walk(
     message: Message | None,
 ) -> list[Queue]:
     queues: dict[Queue, None] = {}
-    # Grows while it is walked.
+    # Grows during the loop.
     worklist = [exchange]
     seen = {exchange}
     steps_left = MOST_STEPS
@@ -90,11 +90,11 @@ def _walk(
                 seen.add(destination)
                 worklist.append(destination)
             matched += 1
-        # Destinations that other ways led to already count as well: there may be many more ways than exchanges.
+        # Destinations reached before count as well: there may be many more paths than exchanges.
         steps_left -= current.steps - before + matched - (len(queues) + len(worklist) - known)
         if steps_left < 0:
             raise too_many_steps(exchange)
-        # parity: an alternate stands in when the exchange's own bindings match nothing, wherever on the way that is.
+        # parity: the alternate is used if the exchange's own bindings match nothing, anywhere on the path.
         if not matched and current.alternate is not None:
             alternate = exchanges.get(current.alternate)
             if alternate is not None and alternate not in seen:
@@ -106,8 +106,8 @@ def _walk(
 def _match_all(
     exchange: Exchange, keys: Sequence[str], properties: Properties, last_step: int
 ) -> Iterator[Destination]:
-    """The destinations for all keys, some of them several times. Each answer counts as its length, but for the first
-    and for those that come again, so that many keys cannot name thousands of queues thousands of times."""
+    """The destinations for all keys, possibly with duplicates. Each result counts as many steps as it has destinations,
+    except the first and repeated ones, so that many keys cannot name thousands of queues thousands of times."""
     if not exchange.every_key:
         keys = keys[:1]
     answers: dict[int, Collection[Destination]] = {}
@@ -123,7 +123,7 @@ def _match_all(
 
 
 def cacheable(exchange: Exchange, exchanges: Mapping[str, Exchange]) -> bool:
-    """Whether all exchanges a message could pass from here decide by the routing key alone."""
+    """Whether all exchanges that a message can pass from here route by the routing key alone."""
     worklist = [exchange]
     seen = {exchange}
     for current in worklist:

@@ -1,7 +1,7 @@
-"""Publishing and fetching without a channel, for the management API: the ways a client's messages go, and no others.
+"""Publishing and fetching without a channel, for the management API, through the same code as for channels.
 
-To be called within a turn; when something durable was published or settled, the answer is to wait for the commit.
-Errors are those that a channel would be closed with.
+Call these functions within a turn. After something durable was published or settled, the answer must wait for the
+commit. Errors are the same that would close a channel.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.protocol.properties import Properties
 
-#: What stands for a connection's name where there is none.
+#: Replaces the name of a connection where there is none.
 NO_CHANNEL: Final = "HTTP API"
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of a publish."""
+    """The result of a publish."""
 
     is_routed: bool
     #: False: a queue is full and refused it.
     is_accepted: bool
-    #: It is safe only once the commit under way is done.
+    #: It is safe only after the next commit.
     is_stored: bool
 
 
 def publish(
     vhost: Vhost, exchange_name: str, routing_key: str, properties: Properties, body: bytes, user: User
 ) -> Published:
-    """Publish as `user`, mandatory. parity: what is checked, and in which order, is what a channel would be told."""
+    """Publish as `user`, mandatory. parity: the same checks in the same order as on a channel."""
     broker = vhost.broker
     if len(body) > broker.settings.max_message_size:
         raise precondition_failed(
@@ -60,18 +60,18 @@ def publish(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A message in the hands of whoever fetched it, until `settle`."""
+    """A fetched message, unacked until `settle`."""
 
     message: Message
-    #: As a client would get them, with the count of deliveries where the queue keeps one.
+    #: As a client would get them, with x-delivery-count if the queue counts deliveries.
     properties: bytes
     redelivered: bool
-    #: How many stood behind it.
+    #: Number of ready messages left after it.
     message_count: int
 
 
 def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched]:
-    """Up to `count` messages, as by basic.get. With `no_ack` that is their end; else `settle` must follow."""
+    """Fetch up to `count` messages, as basic.get does. With `no_ack` they are settled; else `settle` must follow."""
     vhost = queue.vhost
     vhost.broker.permissions.check(user.name, vhost.name, "read", "queue", queue.name)
     check_fetch(queue)
@@ -93,7 +93,7 @@ def fetch(queue: Queue, count: int, user: User, *, no_ack: bool) -> list[Fetched
 
 
 def settle(queue: Queue, fetched: list[Fetched], how: Settle) -> None:
-    """Say what is to become of messages that were fetched. Those that go back stand where they stood."""
+    """Settle fetched messages. Requeued messages return to their positions."""
     for each in fetched:
         if how is not Settle.ACK and queue.tracer is not None:
             queue.tracer.nacked(each.message, queue.turn.now_ms, None)
@@ -103,13 +103,13 @@ def settle(queue: Queue, fetched: list[Fetched], how: Settle) -> None:
         elif how is Settle.REQUEUE:
             queue.requeue(each.message)
         elif how is Settle.RETURN:
-            queue.requeue(each.message, LOOKED)  # somebody had a look: that is no failed try
+            queue.requeue(each.message, LOOKED)  # looking at a message is not a failed attempt
         else:
             queue.reject(each.message)
 
 
 def lease(queue: Queue, fetched: list[Fetched], ms: int) -> int:
-    """Whoever fetched these settles them by position, within so much time; until when."""
+    """Lease fetched messages for ``ms`` and return the deadline; they are settled by position."""
     if queue.leases is None:
         queue.leases = Leases(queue)
     for each in fetched:
@@ -118,7 +118,7 @@ def lease(queue: Queue, fetched: list[Fetched], ms: int) -> int:
 
 
 def check_fetch(queue: Queue) -> None:
-    """405 where messages go to the active consumer alone."""
+    """Raise 405 for a quorum queue with single active consumer."""
     if queue.settings.queue_type == "quorum" and queue.settings.single_active_consumer:
         raise resource_locked(
             f"cannot obtain access to locked queue '{queue.name}' in vhost '{queue.vhost.name}'. "
@@ -127,14 +127,14 @@ def check_fetch(queue: Queue) -> None:
 
 
 def count_fetch(queue: Queue, message: Message, *others: Counters, no_ack: bool) -> None:
-    """A message was fetched: the queue counts it, and the channel, if there is one, and the vhost."""
+    """Count a fetched message, for its queue and for `others`: the vhost, and the channel if there is one."""
     for counters in (queue.counters, *others):
         counters.active_at_ms = queue.turn.now_ms
         if no_ack:
             counters.get_no_ack += 1
         else:
             counters.get += 1
-    if message.attempts > 0:  # which the queue has counted already
+    if message.attempts > 0:  # the queue has counted the redelivery already
         for counters in others:
             counters.redeliver += 1
 

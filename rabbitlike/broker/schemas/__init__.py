@@ -1,1 +1,1 @@
-"""Schemas: which bodies a queue or exchange takes, and what checking one may cost."""
+"""Schemas: which bodies a queue or exchange accepts, and how much validation may cost."""

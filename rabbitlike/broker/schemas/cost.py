@@ -1,8 +1,8 @@
-"""What checking a document against a JSON Schema may cost, worked out before any document is checked.
+"""The maximum cost of validating a document against a JSON Schema, computed before any validation.
 
-A validator follows each `$ref`, `allOf`, `anyOf` … anew wherever it stands: 28 definitions that each refer twice to the
-next are looked at 2^28 times, and no validator can be stopped. `Cost` bounds that. References that lead back to a
-subschema they come from are not followed when it is counted, but how much they may add is: `Cost.growth`.
+A validator follows each `$ref`, `allOf`, `anyOf` … again wherever it appears: 28 definitions that each refer twice to
+the next cause 2^28 visits, and a running validator cannot be stopped. `Cost` limits that. Recursive references are not
+followed when visits are counted; `Cost.growth` is the factor that they may add.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from rabbitlike.broker.terms import Json
 
-#: More than that is refused when a schema is declared.
+#: Maximum visits for one value; a schema with more is refused when it is declared.
 MOST_VISITS: Final = 10_000
-#: Subschemas within each other, references followed.
+#: Maximum nesting of subschemas, including references.
 MOST_NESTED: Final = 100
-#: Different regular expressions in one schema: compiling one takes up to 2 ms.
+#: Maximum number of different regular expressions in a schema: compiling one takes up to 2 ms.
 MOST_PATTERNS: Final = 64
-#: Visits for all values of one document, some 50 ns each; and octets that are read by all scans of it.
+#: Maximum visits for all values of a document, some 50 ns each; and maximum octets read by all its scans.
 MOST_WORK: Final = 2_000_000
 MOST_SCANNED: Final = 4 * 1024 * 1024
 
@@ -41,35 +41,35 @@ _WITHIN: Final = (
     "contains",
     "contentSchema",
 )
-#: Where a subschema is for any value within: it adds to what each of them has by its name.
+#: The name of a subschema for any inner value: its cost is added to that of each name.
 ANY: Final = "*"
-#: Numbers of any size are divided exactly.
+#: Visits of a division by a fraction, which is exact for numbers of any size.
 _FRACTION: Final = 400
-#: An expression that looks around or back is tried again and again, up to a thousand times (see schema.py).
+#: An expression with lookaround or backreferences backtracks, up to a thousand times (see schema.py).
 _BACKTRACKING: Final = re.compile(r"\(\?[=!<]|\\[1-9kg]")
 _RETRIES: Final = 1000
 _SCANNING: Final = ("pattern", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType")
-#: So many members of an enumeration are compared in the time of a visit.
+#: Members of an enumeration that are compared in the time of one visit.
 _MEMBERS: Final = 4
 
 Node = dict[str, "Json"]
-#: How a subschema is reached: None for the same value, else by which name of a value within.
+#: How a subschema is reached: None for the same value, else the name of the inner value.
 Edge = tuple[str | None, Node]
 
 
 class Cost(NamedTuple):
-    """What one value may cost."""
+    """The maximum cost of one value."""
 
-    #: Subschemas that it is compared with, those of the values around it included.
+    #: Subschemas that it is compared with, including those of enclosing values.
     visits: int
-    #: How many of these read a text from its beginning to its end, as `pattern` does.
+    #: How many of these read a whole text, as `pattern` does.
     scans: int
-    #: In how many ways references back can lead from a value to the same value within it: with each level of a document
-    #: there are at most this many times more visits. 1 for ordinary recursive schemas (trees, lists).
+    #: In how many ways recursive references lead from a value to the same inner value: each level of a document
+    #: multiplies the visits by at most this number. 1 for ordinary recursive schemas (trees, lists).
     growth: int
 
     def allows(self, document: Json, size: int) -> bool:
-        """Whether a document of so many octets can be checked in a bounded time."""
+        """Whether a document of `size` octets can be validated within the limits."""
         ways = 1
         work = 0
         level: list[Json] = [document]
@@ -89,7 +89,7 @@ class Cost(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What is known of a subschema: its visits and scans; how often it refers back, by the last name on the way."""
+    """The cost of a subschema: visits, scans, and number of recursive references by the last name on the path."""
 
     visits: int
     scans: int
@@ -97,7 +97,7 @@ class _Known(NamedTuple):
 
 
 def cost_of(schema: Json) -> Cost:
-    """ValueError for a schema that no document should be checked against."""
+    """Compute the cost of a schema. Raises ValueError if it exceeds the limits."""
     if not isinstance(schema, dict):
         return Cost(1, 0, 1)
     costs = _Costs(schema)
@@ -117,11 +117,11 @@ class _Costs:
         self.patterns: set[str] = set()
         self._register(schema, "")
         self._known: dict[int, _Known] = {}
-        #: Subschemas on the way to the one at hand, each with the number of names passed since the root.
+        #: Subschemas on the path to the current one, each with the number of names passed since the root.
         self._above: dict[int, int] = {}
 
     def _register(self, schema: Node, base: str) -> None:
-        """Note by which addresses subschemas can be referred to."""
+        """Collect the addresses of all subschemas."""
         left: list[tuple[Json, str]] = [(schema, base)]
         while left:
             value, base = left.pop()
@@ -165,7 +165,7 @@ class _Costs:
             del self._above[id(node)]
         if name is None:
             return known
-        # What refers back to the same value, from here, does so to a value of this name from above.
+        # A reference back to the same value is, seen from the parent, one to an inner value of this name.
         backs = known.backs.copy()
         backs[name] += backs.pop(None, 0)
         return _Known(known.visits, known.scans, backs)
@@ -173,7 +173,7 @@ class _Costs:
     def _look_at(self, node: Node, names: int) -> _Known:
         visits = _own_visits(node)
         scans = sum(keyword in node for keyword in _SCANNING)
-        #: Of the values within, the one that costs most stands for all.
+        #: The most expensive inner value stands for all.
         within: Counter[str] = Counter()
         scans_within: Counter[str] = Counter()
         backs: Counter[str | None] = Counter()
@@ -216,7 +216,7 @@ class _Costs:
                 else:
                     target = target.get(key) if isinstance(target, dict) else None
         if isinstance(target, dict):
-            yield target  # else the compiler refuses it, or knows it: a schema for schemas
+            yield target  # else the compiler refuses the reference, or it is a known metaschema
 
 
 def _own_visits(node: Node) -> int:

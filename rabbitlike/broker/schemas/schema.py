@@ -1,7 +1,7 @@
-"""JSON Schemas of queues and exchanges: read, compiled once, asked about bodies.
+"""JSON Schemas of queues and exchanges: reading, compiling and validating bodies.
 
-A schema may not refer to anything outside itself, so that nobody can send the broker anywhere. Pure: what becomes of a
-message that does not conform is said in validation.py.
+A schema may not refer to anything outside itself, so that a client cannot make the broker fetch URLs. Pure:
+validation.py handles messages that do not conform.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
     import jsonschema_rs
 
-#: Refuse the publish, close its channel with 406, or take the message for a dead letter.
+#: Nack the publish, close its channel with 406, or dead-letter the message.
 SchemaAction = Literal["nack", "close", "dead-letter"]
 ACTIONS: Final[tuple[SchemaAction, ...]] = ("nack", "close", "dead-letter")
 
-#: Longer bodies are not looked at: they do not conform.
+#: Longer bodies do not conform and are not read.
 LARGEST_BODY: Final = 1 << 20
 LARGEST_SCHEMA: Final = 1 << 18
-#: Of a regular expression in a schema: steps back for one text, and octets when compiled.
+#: Limits of a regular expression in a schema: backtracking steps for one text, and compiled size in octets.
 BACKTRACK_LIMIT: Final = 1000
 PATTERN_SIZE: Final = 1 << 18
-#: Of what is wrong, so much is told.
+#: Maximum characters of a fault in an error text.
 FAULT_LENGTH: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema, and what happens to those that do not conform to it."""
+    """A schema, and the action for messages that do not conform to it."""
 
     text: str
     action: SchemaAction
 
     def fault(self, body: bytes) -> str | None:
-        """What is wrong with a body, in a few words; None: it conforms."""
+        """Why a body does not conform, in a few words; None: it conforms."""
         if len(body) > LARGEST_BODY:
             return f"{len(body)} octets are more than are looked at"
         try:
@@ -60,7 +60,7 @@ class Schema:
 
 
 def text_of(value: object) -> str:
-    """A schema said as JSON text or as a table, as text. Raises ValueError when it is none."""
+    """A schema, given as JSON text or as a table, as normalized text. Raises ValueError if it is invalid."""
     try:
         said = orjson.loads(value) if isinstance(value, str) else value
         text = json.dumps(said, sort_keys=True)
@@ -77,7 +77,7 @@ def text_of(value: object) -> str:
 
 
 def read_schema(values: Mapping[str, object]) -> Schema | None:
-    """Of settings whose values have passed their checks."""
+    """Read the schema from checked settings."""
     if "schema" not in values:
         return None
     action = values.get("schema-action")
@@ -85,14 +85,14 @@ def read_schema(values: Mapping[str, object]) -> Schema | None:
 
 
 def _said(error: ValueError) -> str:
-    """Without the schema and the value, which the library's errors show at length."""
+    """The error text without the schema and the value, which the library's errors show at length."""
     message: str | None = getattr(error, "message", None)
     return str(error) if message is None else message[:FAULT_LENGTH]
 
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> tuple[jsonschema_rs.Validator, Cost]:
-    # Most brokers never see a schema, and the import would delay every start.
+    # Most brokers never use a schema, and the import would delay every start.
     import jsonschema_rs
 
     schema = json.loads(text)

@@ -1,7 +1,7 @@
-"""What becomes of a publish that does not conform to the schema of its exchange or of a queue, or is too large for one.
+"""Validates a publish against the schemas of its exchange and queues and their maximum message sizes.
 
-Validated is what clients publish, before it reaches any queue, so that a publish that closes its channel has gone
-nowhere. Messages that come another way (dead letters, moved, delayed until now) were judged before, or not at all.
+Only publishes of clients are validated, before they reach any queue, so that a publish that closes its channel is in no
+queue. Other messages (dead letters, moved and delayed messages) were validated before, or never.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 def is_validated(exchange: Exchange, queues: Iterable[Queue]) -> bool:
-    """Is there a schema that a publish to these would have to conform to, or a size it must not exceed?"""
+    """Whether a publish to this exchange and these queues must be validated: any has a schema or a maximum size."""
     if exchange.schema is not None:
         return True
     return any(queue.settings.schema is not None or queue.settings.max_message_size is not None for queue in queues)
 
 
 def validate(publication: Publication, keys: Sequence[str], properties: Properties, vhost: Vhost) -> bool:
-    """Take out what must not go where it was routed to; True: it may go as it is. Raises 406 where a schema says so,
-    and for a body that is too large for a queue."""
+    """Validate a publish and remove the queues that refuse it. True: nothing was removed. Raises 406 if a schema's
+    action is close, and for a body that is too large for a queue."""
     for queue in publication.queues:
         _check_size(len(publication.body), queue)
     if not _validate_by_exchange(publication, keys, properties, vhost):
@@ -68,7 +68,7 @@ def _check_size(octets: int, queue: Queue) -> None:
 
 
 def _validate_by_exchange(publication: Publication, keys: Sequence[str], properties: Properties, vhost: Vhost) -> bool:
-    """Whether its queues are to validate it, too."""
+    """Validate by the exchange's schema. True: the queues must validate it too."""
     exchange = publication.target.exchange
     schema = exchange.schema
     fault = None if schema is None else schema.fault(publication.body)
@@ -82,13 +82,13 @@ def _validate_by_exchange(publication: Publication, keys: Sequence[str], propert
     if schema.action == "nack":
         publication.divert([], [], said)
         return False
-    # An exchange keeps no dead letters: what it cannot use goes where unroutable messages go.
+    # An exchange has no dead-letter exchange: a message that does not conform goes where unroutable messages go.
     alternate = vhost.exchanges.get(exchange.alternate or "") if exchange.alternate else None
     publication.divert([] if alternate is None else vhost.route(alternate, keys, properties), [], "")
     return False
 
 
 def _ask(vhost: Vhost) -> None:
-    """The publisher may wait for a commit in which there is nothing else."""
+    """Request a commit: the publisher may wait for one that is otherwise empty."""
     if vhost.broker.journal is not None:
         vhost.broker.journal.ask()

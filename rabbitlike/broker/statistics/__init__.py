@@ -1,1 +1,1 @@
-"""Statistics: counts and durations that the hot path adds to and everybody else reads."""
+"""Statistics: counts and durations, written on the hot path and read by views and metrics."""

@@ -1,4 +1,4 @@
-"""How long commits take and how much is in them, for whoever watches the broker."""
+"""Durations and sizes of commits, for metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MESSAGES: Final = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_0
 
 
 class Histogram:
-    """How many values were no larger than each bound; what is larger than all stands in the last place."""
+    """Counts of values by upper bound, in buckets; the last bucket counts values above all bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -41,11 +41,11 @@ class Commits:
         self.latency_s = Histogram(LATENCY_S)
         #: Messages stored by each commit.
         self.messages = Histogram(MESSAGES)
-        #: Durable things written that are not messages.
+        #: Number of records written, that is of durable objects other than messages.
         self.records = 0
 
     def done(self, took_s: float, work: Work) -> None:
-        """A commit succeeded after so long."""
+        """Count a commit that took ``took_s``."""
         self.latency_s.add(took_s)
         self.messages.add(sum([batch.count for batch in work.batches]))
         self.records += len(work.records)

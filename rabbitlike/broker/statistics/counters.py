@@ -1,15 +1,15 @@
-"""What happened how often: the counts that rates and totals are made of.
+"""Counters, from which rates and totals are computed.
 
-Counts only grow. A channel counts what its client did, a queue what befell its messages, an exchange what passed it; a
-vhost counts what all its channels did, those that are gone included. Read by whoever likes, written on the hot path.
+Counts only increase. A channel counts its client's operations, a queue its messages' events, an exchange the messages
+that pass it; a vhost counts the operations of all its channels, including closed ones. Written on the hot path.
 """
 
 from dataclasses import dataclass
 
-#: A Timing has a bucket for each of these bounds, for what took less, and one more for all the rest.
+#: Bounds of the buckets of a Timing, each for durations below its bound; one more bucket counts the rest.
 BOUNDS_MS = tuple(1 << power for power in range(23))
 
-#: Sizes has a bucket for each of these, for what is no larger, and one more for all the rest. parity
+#: Upper bounds of the buckets of Sizes; one more bucket counts larger messages. parity
 SIZES = (100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000)
 
 #: The counts of a Counters, by the names they have in `message_stats`.
@@ -33,12 +33,12 @@ NAMES = (
 
 
 class Counters:
-    """The counts of one queue, channel, exchange or vhost; each leaves at 0 what is not its own."""
+    """The counts of one queue, channel, exchange or vhost; counts that do not apply stay 0."""
 
     __slots__ = ("active_at_ms", *NAMES)
 
     def __init__(self, now_ms: int) -> None:
-        #: When something was counted last.
+        #: Time of the last count.
         self.active_at_ms = now_ms
         self.publish = 0
         self.publish_in = 0
@@ -58,7 +58,7 @@ class Counters:
 
     @property
     def deliver_get(self) -> int:
-        """parity: everything handed out, however it was asked for."""
+        """All deliveries. parity: by basic.deliver and basic.get, with and without ack."""
         return self.deliver + self.deliver_no_ack + self.get + self.get_no_ack
 
 
@@ -69,7 +69,7 @@ class Timing:
 
     def __init__(self) -> None:
         self._buckets = [0] * 24
-        #: What took no time at all: by far the most, where all is well, and so counted in place, without a call.
+        #: Durations of 0 ms: usually most of them, so callers increment this in place, without a call.
         self.at_once = 0
         self.total_ms = 0
 
@@ -78,7 +78,7 @@ class Timing:
         return sum(self.buckets())
 
     def add(self, took_ms: int, count: int = 1) -> None:
-        """So many took so long, each."""
+        """Add ``count`` durations of ``took_ms`` each."""
         if took_ms == 0:
             self.at_once += count
             return
@@ -91,27 +91,27 @@ class Timing:
         self.total_ms += took_ms * count
 
     def take_over(self, other: "Timing") -> None:
-        """Add all that another has counted."""
+        """Add the counts of another timing."""
         for at, count in enumerate(other.buckets()):
             self._buckets[at] += count
         self.total_ms += other.total_ms
 
     def buckets(self) -> list[int]:
-        """How many took less than the first bound, how many less than the second but not less than the first, …."""
+        """Counts of durations below the first bound, between the first and the second, and so on."""
         buckets = list(self._buckets)
         buckets[0] += self.at_once
         return buckets
 
 
 class Sizes:
-    """How large messages were that clients published, as a histogram."""
+    """Sizes of published messages, as a histogram."""
 
     __slots__ = ("_bounds", "_buckets", "total")
 
     def __init__(self) -> None:
         self._bounds = list(SIZES)
         self._buckets = [0] * 9
-        #: Octets of all of them.
+        #: Octets of all messages.
         self.total = 0
 
     def add(self, size: int, count: int = 1) -> None:
@@ -122,7 +122,7 @@ class Sizes:
         self.total += size * count
 
     def add_run(self, bodies: list[bytes]) -> None:
-        """Most are as long as the one before."""
+        """Add a run of bodies. Most have the same length as the one before."""
         size = count = 0
         for body in bodies:
             if len(body) != size:
@@ -138,13 +138,13 @@ class Sizes:
 
 @dataclass(slots=True)
 class Churn:
-    """What came and went since the broker started."""
+    """Connections, channels and queues created and closed or deleted since the start."""
 
     connections_created: int = 0
     connections_closed: int = 0
     channels_created: int = 0
     channels_closed: int = 0
-    #: parity: declared counts every declaration, also of a queue that is there.
+    #: parity: declared counts every declaration, including those of existing queues.
     queues_declared: int = 0
     queues_created: int = 0
     queues_deleted: int = 0

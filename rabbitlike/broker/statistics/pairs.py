@@ -1,5 +1,6 @@
-"""Counts of two objects together: what a channel published to an exchange or took from a queue, what an exchange gave a
-queue. Each pair is a Counters, kept by one of the two in a dict by the other, found once and then counted in place.
+"""Counters for pairs of objects: channel and exchange, channel and queue, exchange and queue.
+
+One of the two keeps the Counters of a pair in a dict by the other. Callers look them up once and then count in place.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 
 Other = TypeVar("Other")
 
-#: From so many pairs on, those whose other end is gone are dropped whenever the number has doubled.
+#: From this number of pairs on, pairs with a deleted object are dropped whenever the number has doubled.
 FEW: Final = 8
 
 
 def make_pair(pairs: dict[Other, Counters], other: Other, now_ms: int, is_gone: Callable[[Other], bool]) -> Counters:
-    """Count with one more from now on."""
+    """Add a pair and return its counters."""
     if len(pairs) >= FEW and len(pairs).bit_count() == 1:
         for each in [each for each in pairs if is_gone(each)]:
             del pairs[each]

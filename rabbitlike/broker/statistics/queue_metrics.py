@@ -1,10 +1,10 @@
-"""The numbers of a queue: one function for each, named like the field of RabbitMQ's management API.
+"""Metrics of a queue: one function for each, named like the field of RabbitMQ's management API.
 
-The HTTP API, its totals and samples, and Prometheus take each number from here, so that they cannot disagree. Each
+The HTTP API, its totals and samples, and Prometheus take each number from here, so that they cannot differ. Each
 function reads counters; none walks over messages or reads a page from disk.
 
-parity: `messages` is all that the queue holds. In RabbitMQ too, `messages` of a quorum queue includes dead-lettered
-messages that are held (`messages_dlx`), over HTTP and in `rabbitmq_queue_messages` alike.
+parity: `messages` counts all messages of the queue. As in RabbitMQ, `messages` of a quorum queue includes held dead
+letters (`messages_dlx`), over HTTP and in `rabbitmq_queue_messages`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rabbitlike.protocol.properties import Properties
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-#: Memory of a queue without messages, roughly.
+#: Approximate memory of a queue without messages.
 QUEUE_COST: Final = 3000
 
 
 class Sums(NamedTuple):
-    """Numbers of several queues together."""
+    """Totals of several queues."""
 
     messages: int = 0
     messages_ready: int = 0
@@ -31,7 +31,7 @@ class Sums(NamedTuple):
     consumers: int = 0
 
     def plus(self, queue: Queue) -> Sums:
-        """With those of one more queue."""
+        """The totals including one more queue."""
         return Sums(
             self.messages + messages(queue),
             self.messages_ready + messages_ready(queue),
@@ -45,12 +45,12 @@ class Sums(NamedTuple):
 
 
 def messages(queue: Queue) -> int:
-    """All that it holds: ready, unacknowledged, delayed for a retry, and dead-lettered but held."""
+    """All messages of the queue: ready, unacknowledged, awaiting a retry, and held dead letters."""
     return queue.message_count + queue.unacked_count + queue.awaiting_retry_count + queue.held_dead_letter_count
 
 
 def messages_ready(queue: Queue) -> int:
-    """What queue.declare-ok calls `message_count`."""
+    """`message_count` of queue.declare-ok."""
     return queue.message_count
 
 
@@ -59,12 +59,12 @@ def messages_unacknowledged(queue: Queue) -> int:
 
 
 def messages_delayed(queue: Queue) -> int:
-    """Messages that wait for a retry: neither ready nor unacknowledged."""
+    """Messages awaiting a retry: neither ready nor unacknowledged."""
     return queue.awaiting_retry_count
 
 
 def messages_dlx(queue: Queue) -> int:
-    """Dead-lettered messages that the queue holds until a target queue has them."""
+    """Held dead letters: the queue keeps them until all target queues have them."""
     return queue.held_dead_letter_count
 
 
@@ -91,7 +91,7 @@ def messages_persistent(queue: Queue) -> int:
     return queue.persistent_count if queue.durable else 0
 
 
-# Their bodies
+# Bytes of message bodies
 
 
 def message_bytes(queue: Queue) -> int:
@@ -121,21 +121,21 @@ def message_bytes_ram(queue: Queue) -> int:
 def message_bytes_persistent(queue: Queue) -> int:
     if queue.settings.queue_type == "quorum":
         return message_bytes(queue)
-    # After a restart the sizes of messages on disk are estimates, so that the sum may exceed what is left.
+    # After a restart the sizes of messages on disk are estimates, so the sum may exceed the total.
     return min(queue.persistent_bytes, message_bytes(queue)) if queue.durable else 0
 
 
-# The rest
+# Other metrics
 
 
 def memory(queue: Queue) -> int:
-    """Memory of the queue and its messages, roughly."""
+    """Approximate memory of the queue and its messages."""
     aside = sum(part.memory_bytes for part in (queue.retries, queue.held_dead_letters) if part is not None)
     return QUEUE_COST + queue.ready.memory_bytes + queue.unacked_bytes + aside
 
 
 def consumers(queue: Queue) -> int:
-    """What queue.declare-ok calls `consumer_count`."""
+    """`consumer_count` of queue.declare-ok."""
     return queue.consumer_count
 
 
@@ -145,7 +145,7 @@ def consumer_capacity(queue: Queue) -> float:
 
 
 def head_message_timestamp(queue: Queue) -> int | None:
-    """The timestamp property of the next message; None without one, and for a message that is on disk only."""
+    """The timestamp property of the next message; None without one, or if the message is on disk only."""
     message = queue.ready.head() if messages_ready(queue) else None
     if message is None or not message.properties[1] & TIMESTAMP:
         return None
@@ -153,7 +153,7 @@ def head_message_timestamp(queue: Queue) -> int | None:
 
 
 def oldest_message_age_ms(queue: Queue) -> int | None:
-    """How long the oldest ready message has been there; None without one, or when only the disk could tell."""
+    """Age of the oldest ready message; None without one, or if it is on disk only."""
     published_at_ms = queue.ready.oldest_at_ms() if messages_ready(queue) else 0
     if published_at_ms == 0:
         return None
