@@ -1,4 +1,4 @@
-"""Exchanges: a message and its keys go in, queues and further exchanges come out. One file per kind, one contract."""
+"""Exchanges: route a message by its keys to queues and other exchanges. One module per type."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ from rabbitlike.broker.exchanges.random import RandomExchange
 from rabbitlike.broker.exchanges.recent_history import RecentHistoryExchange
 from rabbitlike.broker.exchanges.topic import TopicExchange
 
-#: Every kind a client may declare, by the type name of exchange.declare.
+#: All types that clients can declare, by their names in exchange.declare.
 KINDS: Final[dict[str, type[Exchange]]] = {
     cls.kind: cls
     for cls in (
@@ -30,7 +30,7 @@ KINDS: Final[dict[str, type[Exchange]]] = {
         MessageDeduplicationExchange,
     )
 }
-# It can route like any of these.
+# x-delayed-message can route like any of these.
 DelayedMessageExchange.inner_kinds = KINDS.copy()
 KINDS[DelayedMessageExchange.kind] = DelayedMessageExchange
 

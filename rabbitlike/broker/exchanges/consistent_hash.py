@@ -1,8 +1,8 @@
 """`x-consistent-hash`: each message goes to one destination, chosen by its hash; the binding key is a weight.
 
-Bindings own points on a ring, many per unit of weight; a message belongs to the first point after its hash. Points
-depend on the binding alone, so a new binding takes keys only for itself, and routes survive restarts. The number of
-points is bounded.
+Each binding has points on a ring, many per unit of weight; a message goes to the first point after its hash. Points
+depend only on the binding, so a new binding moves keys only to itself, and routes are stable across restarts. The
+number of points is bounded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HASH_HEADER: Final = "hash-header"
 HASH_PROPERTY: Final = "hash-property"
 PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 
-# Enough that the shares of equal bindings differ by a few per cent only.
+# Enough points that the shares of equal bindings differ by only a few per cent.
 POINTS_PER_WEIGHT: Final = 256
 # Weights come from clients: beyond this many points the shares are scaled down instead.
 POINTS_LIMIT: Final = 1 << 16
@@ -43,13 +43,13 @@ class ConsistentHashExchange(Exchange):
     __slots__ = ("_header", "_owners", "_points", "_property", "_stale")
 
     kind = "x-consistent-hash"
-    # parity: the publish key alone is hashed, CC and BCC are not.
+    # parity: only the routing key is hashed, not the keys of CC and BCC.
     every_key = False
 
     def _prepare(self) -> None:
         self._header = self.arguments.get(HASH_HEADER)
         self._property = self.arguments.get(HASH_PROPERTY)
-        #: The ring, built again by the first message after a change: points in order, and beside each its owner.
+        #: The ring: sorted points, and the destination of each. The first message after a change rebuilds it.
         self._points: list[int] = []
         self._owners: list[Destination] = []
         self._stale = False
@@ -81,7 +81,7 @@ class ConsistentHashExchange(Exchange):
         return (self._owners[place if place < len(self._owners) else 0],)
 
     def _hashed(self, routing_key: str, properties: Properties) -> bytes:
-        """What is hashed of a message. Messages without the header or property all go the same way."""
+        """The octets of a message to hash. All messages without the header or property have the same hash."""
         value: Value
         if self._header is not None:
             headers = properties.headers
@@ -115,10 +115,10 @@ class ConsistentHashExchange(Exchange):
 
 
 def _points(binding: Binding, count: int) -> list[int]:
-    """The first `count` points of a binding. A lower count gives a head of the same list, so scaling moves little.
+    """The first `count` points of a binding. A lower count gives a prefix of the same list, so scaling moves few keys.
 
-    The weight is no part of them, so changing it moves little too; of two bindings to one destination the heavier
-    counts.
+    Points do not depend on the weight, so changing the weight moves few keys too. Of two bindings to one destination
+    the one with the higher weight counts.
     """
     seed = f"{binding.destination_type}:{binding.destination.name}".encode("utf-8", "surrogateescape")
     points: list[int] = []

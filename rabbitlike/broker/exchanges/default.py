@@ -1,4 +1,4 @@
-"""The default exchange: every queue is bound to it by its own name, and nothing else ever is."""
+"""The default exchange: every queue is bound to it by its own name; it has no other bindings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DefaultExchange(Exchange):
-    """Looks straight into the vhost's queues, so declaring a queue costs no binding."""
+    """Looks up the vhost's queues directly, so that declaring a queue needs no binding."""
 
     __slots__ = ("_queues",)
 
@@ -34,7 +34,7 @@ class DefaultExchange(Exchange):
         return () if queue is None else (queue,)
 
     def obey(self, definition: Mapping[str, Json]) -> None:
-        """parity: it may have a policy, but no alternate: it leads to queues alone."""
+        """Ignore policies. parity: the default exchange may have a policy, but no alternate exchange."""
 
     def _index(self, binding: Binding) -> None:
         raise AssertionError("nothing can be bound to the default exchange")

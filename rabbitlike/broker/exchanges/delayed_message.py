@@ -1,7 +1,7 @@
-"""`x-delayed-message`: routes like the kind that its argument `x-delayed-type` names.
+"""`x-delayed-message`: routes like the exchange type in its argument `x-delayed-type`.
 
-The delay itself is nothing of this kind: the header `x-delay` works on every exchange (see broker/delays/delays.py).
-This one is here for programs that were written for RabbitMQ's plugin, and refuses what the plugin refuses.
+This type does not implement the delay: the header `x-delay` works on every exchange (see broker/delays/delays.py). It
+exists for programs written for RabbitMQ's plugin, and refuses the same arguments as the plugin.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class DelayedMessageExchange(Exchange):
     __slots__ = ("_inner",)
 
     kind = "x-delayed-message"
-    #: Every other kind, by name; `exchanges/__init__.py` fills it in.
+    #: All other types by name, set in `exchanges/__init__.py`.
     inner_kinds: Mapping[str, type[Exchange]] = {}
 
     def _prepare(self) -> None:
         named = self.arguments.get(DELAYED_TYPE)
         if not isinstance(named, str):
-            # parity: but for two misspelt words.
+            # parity: RabbitMQ's text, except for two misspelt words.
             raise precondition_failed(f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type")
         cls = self.inner_kinds.get(named)
         if cls is None:

@@ -1,8 +1,7 @@
-"""What every kind of exchange has and must keep.
+"""The base class of all exchange types.
 
-A kind indexes its bindings so that `match` never looks at all of them without need. `match` may name a destination
-twice and may answer with a live index: the caller copies what it keeps. An exchange knows nothing of the vhost's other
-exchanges.
+A type indexes its bindings so that `match` does not scan all of them. `match` may return duplicates and may return its
+live index: the caller copies what it keeps. An exchange does not know the vhost's other exchanges.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ D = TypeVar("D")
 
 #: The argument that names the alternate exchange: RabbitMQ's spelling, then LavinMQ's.
 ALTERNATE: Final = ("alternate-exchange", "x-alternate-exchange")
-#: A message may take so many steps to be routed: some milliseconds. Others wait meanwhile.
+#: Maximum number of steps to route a message, some milliseconds, during which the broker does nothing else.
 MOST_STEPS: Final = 100_000
 
 
 class Exchange:
-    """Base of all kinds: identity, the bindings that leave it, and the default answers of the contract."""
+    """Base class of all types: identity, bindings from it, and default implementations."""
 
     __slots__ = (
         "_bindings",
@@ -61,9 +60,9 @@ class Exchange:
     )
 
     kind: ClassVar[str]
-    #: Whether CC and BCC keys are matched as well. False where one look decides, whatever the keys.
+    #: Whether the keys of CC and BCC are matched as well. False if one match is enough, whatever the keys.
     every_key: ClassVar[bool] = True
-    #: Whether `remember` wants to see each message that passes.
+    #: Whether `remember` must be called for each message that passes.
     remembers: ClassVar[bool] = False
 
     def __init__(
@@ -77,18 +76,18 @@ class Exchange:
         self.arguments = arguments
         self.alternate = self._alternate()
         self.counters = Counters(0)
-        #: What holds for it beside its arguments.
+        #: Policies that apply to it.
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
-        #: What was published to it already; None: it does not mind duplicates.
+        #: Keys of messages published to it; None: no deduplication.
         self.deduplication: Deduplication | None = None
-        #: What is published to it must conform to this, and how much did not.
+        #: Publishes to it must conform to this schema; the number that did not.
         self.schema: Schema | None = None
         self.violations = 0
-        #: How much `match` has done, where that is more than a look: nodes and fields that were compared.
+        #: Total steps of `match` beyond a lookup: nodes and fields compared.
         self.steps = 0
         self._bindings: dict[Identity, Binding] = {}
-        #: Exchanges among the destinations, with the number of bindings to each.
+        #: Destinations that are exchanges, with the number of bindings to each.
         self.downstream: dict[Exchange, int] = {}
         self._prepare()
 
@@ -96,7 +95,7 @@ class Exchange:
         return f"<{self.kind} exchange {self.name!r} in vhost {self.vhost!r}>"
 
     def __str__(self) -> str:
-        """As RabbitMQ's error texts name it."""
+        """The exchange as RabbitMQ's error texts name it."""
         return f"exchange '{self.name}' in vhost '{self.vhost}'"
 
     def _alternate(self) -> str | None:
@@ -110,7 +109,7 @@ class Exchange:
         return None
 
     def obey(self, definition: Mapping[str, Json]) -> None:
-        """Take on what policies say; what the declaration said stands before it."""
+        """Apply the definition of policies. The declaration takes precedence."""
         by_policy = definition.get("alternate-exchange")
         self.alternate = self._alternate() or (by_policy if isinstance(by_policy, str) else None)
 
@@ -121,23 +120,23 @@ class Exchange:
 
     @property
     def bindings(self) -> Collection[Binding]:
-        """All bindings that leave this exchange, oldest first."""
+        """All bindings from this exchange, oldest first."""
         return self._bindings.values()
 
     @property
     def is_used(self) -> bool:
-        """Whether any binding leaves this exchange."""
+        """Whether there is any binding from this exchange."""
         return bool(self._bindings)
 
     def check_equivalent(
         self, *, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
     ) -> None:
-        """Raise 406 when a redeclare says something else than the declaration did."""
+        """Raise 406 if a redeclare differs from the declaration."""
         self._check_same("type", kind, self.kind)
         self._check_same("durable", _flag(durable), _flag(self.durable))
         self._check_same("auto_delete", _flag(auto_delete), _flag(self.auto_delete))
         self._check_same("internal", _flag(internal), _flag(self.internal))
-        # parity: of the arguments only the alternate is compared.
+        # parity: the alternate exchange is the only argument that is compared.
         for argument in ALTERNATE:
             if argument in arguments and argument in self.arguments:
                 self._check_same(argument, shown(arguments[argument]), shown(self.arguments[argument]))
@@ -154,13 +153,13 @@ class Exchange:
         )
 
     def check_arguments(self) -> None:
-        """Raise 406 for arguments this kind cannot be declared with."""
+        """Raise 406 for invalid arguments of this type."""
 
     def check_binding(self, binding: Binding) -> None:
-        """Raise 406 for a binding this kind cannot have."""
+        """Raise 406 for an invalid binding of this type."""
 
     def add(self, binding: Binding) -> bool:
-        """Take a binding in; False when it is there already."""
+        """Add a binding. False: it exists already."""
         if binding.identity in self._bindings:
             return False
         self._bindings[binding.identity] = binding
@@ -170,11 +169,11 @@ class Exchange:
         return True
 
     def has(self, binding: Binding) -> bool:
-        """Whether a binding equal to this one leaves this exchange."""
+        """Whether there is an equal binding from this exchange."""
         return binding.identity in self._bindings
 
     def remove(self, binding: Binding) -> Binding | None:
-        """Drop the binding equal to this one and give it back; None when there is none."""
+        """Remove and return the binding equal to this one; None if there is none."""
         known = self._bindings.pop(binding.identity, None)
         if known is not None:
             if isinstance(known.destination, Exchange):
@@ -183,35 +182,35 @@ class Exchange:
         return known
 
     def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:
-        """Where a message with this key and these properties goes. 406 when finding out takes more than
+        """The destinations of a message with this key and these properties. Raises 406 if matching takes more than
         `MOST_STEPS`."""
         raise NotImplementedError
 
     def remember(self, message: Message, properties: Properties) -> None:
-        """See a message that passes through; called only where `remembers` says so."""
+        """Keep a message that passes the exchange. Called only if `remembers` is true."""
 
     def bound(self, binding: Binding, deliver: Callable[[Destination, Message], None]) -> None:
-        """Called once a new binding stands; what its destination shall get at once goes to `deliver`."""
+        """Handle a new binding: pass messages that its destination must get at once to `deliver`."""
 
     def _prepare(self) -> None:
-        """Build the empty index; called once, when everything above stands."""
+        """Create the empty index; called once, at the end of `__init__`."""
 
     def _index(self, binding: Binding) -> None:
-        """Make `match` see a binding that was not there before."""
+        """Add a new binding to the index of `match`."""
         raise NotImplementedError
 
     def _unindex(self, binding: Binding) -> None:
-        """Make `match` forget a binding it was shown by `_index`."""
+        """Remove a binding from the index of `match`."""
         raise NotImplementedError
 
 
 def include(counts: dict[D, int], destination: D) -> None:
-    """One more binding leads to `destination`."""
+    """Count one more binding to `destination`."""
     counts[destination] = counts.get(destination, 0) + 1
 
 
 def exclude(counts: dict[D, int], destination: D) -> None:
-    """One binding less leads to `destination`."""
+    """Count one binding less to `destination`."""
     left = counts[destination] - 1
     if left:
         counts[destination] = left

@@ -1,4 +1,4 @@
-"""Fanout exchange: every destination gets every message; keys do not matter."""
+"""Fanout exchange: every destination gets every message; routing keys are ignored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Headers exchange: the binding's arguments are compared with the message's headers; the routing key does not matter.
+"""Headers exchange: compares the binding's arguments with the message's headers; the routing key is ignored.
 
-`x-match` says how many must agree. Each binding is filed under header values it cannot match without, so a message
-looks only at bindings that share a header with it. Answers are cached by the raw headers until a binding changes.
+`x-match` sets how many must be equal. Bindings are indexed by header values that they require, so that a message is
+compared only with bindings that share a header with it. Results are cached by raw headers until a binding changes.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 X_MATCH: Final = "x-match"
 MODES: Final = ("all", "any", "all-with-x", "any-with-x")
 
-# Octets of raw headers, and destinations counted like octets; at the limit the cache starts anew.
+# Maximum octets of cached raw headers, plus octets for entries and destinations; at the limit the cache is cleared.
 CACHE_LIMIT: Final = 1 << 20
 CACHE_ENTRY: Final = 64
-# Comparing up to so many fields is one step.
+# Comparing up to this many fields counts as one step.
 FEW_FIELDS: Final = 16
 # Headers longer than this are rarely sent twice.
 CACHED_HEADERS_MAX: Final = 1024
 
 
 class _Present:
-    """The value of a header whose presence is enough."""
+    """The value in a pattern that matches any value of a header."""
 
 
 PRESENT: Final = _Present()
 
 
 class _Pattern:
-    """What one binding asks for."""
+    """The headers that one binding requires."""
 
     __slots__ = ("destination", "fields", "is_any", "places")
 
@@ -50,17 +50,17 @@ class _Pattern:
         with_x = mode in ("all-with-x", "any-with-x")
         self.destination = binding.destination
         self.is_any = mode in ("any", "any-with-x")
-        # parity: a void value asks for presence only; names starting x- count only in the -with-x modes.
+        # parity: a void value requires only presence; names starting with x- count only in the -with-x modes.
         self.fields: dict[str, Hashable] = {
             name: PRESENT if value is None else comparable(value)
             for name, value in binding.arguments.items()
             if name != X_MATCH and (with_x or not name.startswith("x-"))
         }
-        #: The (header, value) pairs this pattern is filed under.
+        #: The (header, value) pairs under which this pattern is indexed.
         self.places: list[tuple[str, Hashable]] = []
 
     def matches(self, headers: dict[str, Hashable]) -> bool:
-        """Whether the headers fit; asked only when one of `places` is among them."""
+        """Whether the headers match. Called only if one of `places` is among them."""
         if self.is_any:
             return True
         for name, value in self.fields.items():
@@ -79,7 +79,7 @@ class HeadersExchange(Exchange):
     every_key = False
 
     def _prepare(self) -> None:
-        #: Destinations of bindings that ask for nothing and want all of it.
+        #: Destinations of bindings with x-match all and no headers, which match every message.
         self._always: Counts = {}
         self._files: dict[tuple[str, Hashable], dict[_Pattern, None]] = {}
         self._patterns: dict[Identity, _Pattern] = {}
@@ -148,7 +148,7 @@ class HeadersExchange(Exchange):
         if pattern.is_any:
             pattern.places = list(pattern.fields.items())
         elif pattern.fields:
-            # Any one field will do: the least common keeps the files short.
+            # One field is sufficient: the least common one keeps the index entries short.
             pattern.places = [min(pattern.fields.items(), key=self._commonness)]
         else:
             include(self._always, binding.destination)

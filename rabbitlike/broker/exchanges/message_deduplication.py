@@ -1,6 +1,6 @@
-"""The exchange type of RabbitMQ's plugin for deduplication: a fanout that drops what was published to it before.
+"""`x-message-deduplication`, as in RabbitMQ's plugin: a fanout that drops duplicates.
 
-Any other kind does the same with the argument `x-message-deduplication`; see deduplication.py.
+Any other type does the same with the argument `x-message-deduplication`; see deduplication.py.
 """
 
 from rabbitlike.broker.exchanges.fanout import FanoutExchange

@@ -1,6 +1,6 @@
-"""`x-modulus-hash`: the hash of the routing key, modulo the number of bindings, picks the destination.
+"""`x-modulus-hash`: the hash of the routing key, modulo the number of bindings, selects the destination.
 
-Destinations are ordered by name, so the same bindings give the same routes however and whenever they were made.
+Destinations are ordered by name, so the same bindings give the same routes, in whatever order they were created.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ModulusHashExchange(Exchange):
     every_key = False
 
     def _prepare(self) -> None:
-        #: One entry per binding; emptied by a change and filled again by the next message.
+        #: One entry per binding; cleared by a change and filled by the next message.
         self._slots: list[Destination] = []
 
     def match(self, routing_key: str, properties: Properties) -> Collection[Destination]:

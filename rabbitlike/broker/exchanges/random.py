@@ -1,4 +1,4 @@
-"""`x-random`: one bound destination, picked anew for each message; keys do not matter."""
+"""`x-random`: each message goes to one bound destination, chosen at random; routing keys are ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RandomExchange(Exchange):
     every_key = False
 
     def _prepare(self) -> None:
-        #: One entry per binding; emptied by a change and filled again by the next message.
+        #: One entry per binding; cleared by a change and filled by the next message.
         self._pool: list[Destination] = []
 
     @property

@@ -1,4 +1,4 @@
-"""`x-recent-history`: a fanout that keeps its last messages and gives them to each new binding."""
+"""`x-recent-history`: a fanout that keeps its last messages and delivers them to each new binding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LENGTH: Final = "x-recent-history-length"
 NO_STORE: Final = "x-recent-history-no-store"
 DEFAULT_LENGTH: Final = 20
-# The most a deque can be told; no machine gets there.
+# Upper bound for the length of a deque, which no machine reaches.
 LENGTH_MAX: Final = 1 << 31
 
 
@@ -33,12 +33,12 @@ class RecentHistoryExchange(FanoutExchange):
     def _prepare(self) -> None:
         super()._prepare()
         length = self.arguments.get(LENGTH, DEFAULT_LENGTH)
-        # A length that is no positive integer is refused by check_arguments.
+        # check_arguments refuses a length that is not a positive integer.
         self._history: deque[Message] = deque(maxlen=min(length, LENGTH_MAX) if _is_length(length) else 0)
 
     @property
     def cacheable(self) -> bool:
-        # A cached route would pass the exchange by, and its history with it.
+        # With a cached route, messages would bypass the exchange and its history.
         return False
 
     def check_arguments(self) -> None:

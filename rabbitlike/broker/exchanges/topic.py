@@ -1,9 +1,9 @@
-"""Topic exchange: binding keys are patterns of words, `*` is one word, `#` any number of them, also none.
+"""Topic exchange: binding keys are patterns of words; `*` matches one word, `#` any number of words including none.
 
-The patterns form a trie that is walked once per new routing key, all matching branches side by side, so `#.#.#.a` is no
-trap. The nodes that some words lead to are a state; where the next word leads from there is remembered, so that keys
-that begin alike, or differ in words that no pattern has, are walked once for all. What a walk costs at worst, words
-times nodes, is bounded by `MOST_STEPS`. All that is remembered is forgotten when a binding changes.
+The patterns form a trie, walked once per new routing key with all matching branches in parallel, so `#.#.#.a` costs no
+backtracking. The set of nodes reached by some words is a state. Transitions between states are cached, so that keys
+with a common prefix, or that differ only in words that no pattern contains, share their walk. `MOST_STEPS` limits the
+worst-case cost, words times nodes. A changed binding clears all caches.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from rabbitlike.broker.exchanges.exchange import Counts, Destination
     from rabbitlike.protocol.properties import Properties
 
-# Cached keys and destinations together; at the limit the cache starts anew. The same for nodes in states.
+# Maximum number of cached keys plus destinations; at the limit the cache is cleared. The same for nodes in states.
 CACHE_LIMIT: Final = 1 << 16
-#: Stands for all words that are in no pattern: they lead to the same nodes. No word has a dot in it.
+#: Represents all words that are in no pattern: they lead to the same nodes. No word contains a dot.
 OTHER: Final = "."
 
 
 class _Node:
-    """One word of some patterns. `many` nodes (the word `#`) stay reached whatever words follow."""
+    """One word of some patterns. `many` nodes (the word `#`) stay reached, whatever words follow."""
 
     __slots__ = ("counts", "is_many", "many", "one", "reached", "words")
 
@@ -36,7 +36,7 @@ class _Node:
         self.many: _Node | None = None
         self.is_many = is_many
         self.counts: Counts = {}
-        #: The last step of a walk that reached this node; only kept for `#`, which can be reached in two ways at once.
+        #: The last step of a walk that reached this node; kept only for `#`, which two paths can reach in one step.
         self.reached = 0
 
     @property
@@ -73,7 +73,7 @@ class _Node:
 
 
 class _State:
-    """The nodes that some words lead to from the root, and what is known of the words that may follow."""
+    """The nodes that some words lead to from the root, and the cached transitions to following states."""
 
     __slots__ = ("_found", "following", "nodes")
 
@@ -84,7 +84,7 @@ class _State:
 
     @property
     def destinations(self) -> tuple[Destination, ...]:
-        """Of all patterns that end here; always the same object."""
+        """The destinations of all patterns that end here; always the same object."""
         if self._found is None:
             found: dict[Destination, int] = {}
             for node in self.nodes:
@@ -102,7 +102,7 @@ class TopicExchange(Exchange):
     def _prepare(self) -> None:
         self._root = _Node()
         self._step = 0
-        #: How often each word is in the patterns.
+        #: Number of occurrences of each word in the patterns.
         self._words: dict[str, int] = {}
         self._cache: dict[str, tuple[Destination, ...]] = {}
         self._cached = 0
@@ -159,9 +159,9 @@ class TopicExchange(Exchange):
         return self._state_of(self._expanded(reached))
 
     def _expanded(self, reached: list[_Node]) -> list[_Node]:
-        """With the `#` children of the nodes reached: `#` matches zero words too."""
+        """Add the `#` children of the reached nodes, because `#` also matches zero words."""
         step = self._step
-        for node in reached:  # grows while it is walked
+        for node in reached:  # grows during the loop
             many = node.many
             if many is not None and many.reached != step:
                 many.reached = step
@@ -180,7 +180,7 @@ class TopicExchange(Exchange):
 
     def _forget_states(self) -> None:
         for state in self._states.values():
-            state.following.clear()  # they know each other in circles, which nobody would collect
+            state.following.clear()  # breaks reference cycles, which are not garbage-collected
         self._states.clear()
         self._states_size = 0
         self._start = None

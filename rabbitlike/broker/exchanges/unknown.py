@@ -1,7 +1,7 @@
-"""The refusal of an exchange type that there is not.
+"""The refusal of an unknown exchange type.
 
-parity: RabbitMQ says "invalid" where the word is an atom of its Erlang node, and "unknown" elsewhere. Which atoms there
-are depends on what the node has loaded; these every node has.
+parity: RabbitMQ's text is "invalid" if the name is an atom in its Erlang node, else "unknown". The atoms depend on the
+modules that the node has loaded; every node has the ones listed here.
 """
 
 from typing import Final
@@ -17,5 +17,5 @@ _ATOMS: Final = frozenset(
 
 
 def unknown_kind(kind: str) -> AmqpError:
-    """406, with RabbitMQ's word for this type."""
+    """The error 406 with RabbitMQ's text for this type."""
     return precondition_failed(f"{'invalid' if kind in _ATOMS else 'unknown'} exchange type '{kind}'")

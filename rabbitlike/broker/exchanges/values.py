@@ -1,8 +1,8 @@
-"""When two field values count as equal in a binding or a headers match, and how error texts show one.
+"""Equality of field values in bindings and header matches, and their form in error texts.
 
-`comparable` gives a hashable stand-in: equal stand-ins, equal values. A header's own value is compared without its
-type: integers of any width and timestamps by value, `S` and `x` octets interchange, a boolean is no number. Within
-tables and arrays types count, and so does order; and so do the types of the arguments that tell two bindings apart.
+`comparable` returns a hashable key: equal keys mean equal values. A header's own value is compared without its type:
+integers of any width and timestamps by value, `S` and `x` octets are equal, a boolean never equals a number. Within
+tables and arrays, types and order count. Types also count in the arguments that distinguish two bindings.
 """
 
 from collections.abc import Hashable
@@ -13,13 +13,13 @@ from rabbitlike.protocol.tables import Array, Table, Value, kind_name
 
 
 def comparable(value: Value) -> Hashable:
-    """A hashable stand-in for `value`."""
+    """A hashable key for `value`."""
     # The common types first: this runs once per header of a message.
     kind = type(value)
     if kind is str or kind is int:
         return value  # type: ignore[return-value]  # both are hashable as they are
     if isinstance(value, bool):
-        # Python's True == 1, but on the wire a flag and a number never match.
+        # In Python True == 1, but in AMQP a boolean and a number are never equal.
         return ("t", value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
@@ -35,19 +35,19 @@ def comparable(value: Value) -> Hashable:
 
 
 def comparable_table(table: Table) -> tuple[tuple[str, str, Hashable], ...]:
-    """The same for the arguments of a binding, with their types, whatever the order of their keys."""
+    """A hashable key for the arguments of a binding, with their types and independent of the order of keys."""
     if not table:
         return ()
     return tuple((key, _type(table.kind(key)), comparable(table[key])) for key in sorted(table))
 
 
 def _type(letter: str) -> str:
-    """parity: both letters for numbers of 64 bits are one type."""
+    """The type to compare. parity: both letters for 64-bit numbers are one type."""
     return "l" if letter == "L" else letter
 
 
 def shown(value: Value) -> str:
-    """A value as RabbitMQ's texts show it."""
+    """A value as in RabbitMQ's error texts."""
     if value is None:
         return "undefined"
     if isinstance(value, bool):

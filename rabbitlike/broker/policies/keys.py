@@ -97,5 +97,5 @@ def merge(definition: Mapping[str, Json], operator: Mapping[str, Json]) -> dict[
 def join(
     arguments: Table, definition: Mapping[str, Json], queue_type: QueueType, levels: int = DEFAULT_LEVELS
 ) -> QueueSettings:
-    """The settings of a queue with these arguments under this definition. `levels`: default if the arguments set none."""
+    """The settings of a queue with these arguments under this definition. `levels` applies if they set none."""
     return read_settings(values_of(arguments, definition, queue_type), queue_type, levels_of(arguments, levels))

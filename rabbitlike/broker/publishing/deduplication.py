@@ -77,7 +77,7 @@ class SeenEntry(NamedTuple):
 
 
 class Deduplication:
-    """The keys that one queue or exchange has seen. It is a log of the journal: new keys are part of the next commit."""
+    """The keys that one queue or exchange has seen. A log of the journal: new keys are part of the next commit."""
 
     __slots__ = (
         "_entries",

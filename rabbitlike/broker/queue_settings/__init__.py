@@ -1,1 +1,1 @@
-"""The table of queue settings: one row per setting, from which checks, policies, QueueSettings and the docs follow."""
+"""The table of queue settings: one row per setting, from which checks, policies, QueueSettings and docs are derived."""

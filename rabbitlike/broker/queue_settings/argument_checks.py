@@ -1,7 +1,7 @@
-"""What the value of an argument may be: one check per kind of value, which refuses in RabbitMQ's words.
+"""Checks of argument values: one per kind of value, with refusals in RabbitMQ's words.
 
-parity: a refusal is an Erlang term, as RabbitMQ prints it into the text of its 406. Where its versions differ the one
-that accepts wins.
+parity: a refusal is an Erlang term, as in the text of RabbitMQ's 406. Where RabbitMQ's versions differ, a value that
+any version accepts is accepted.
 """
 
 from math import inf
@@ -20,7 +20,7 @@ _INTEGER_KINDS: Final = frozenset("bBsuIilL")
 
 
 def _quoted(text: str) -> str:
-    """An Erlang string as its pretty printer shows it."""
+    """A string as Erlang's pretty printer shows it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -85,7 +85,7 @@ def string(arguments: Table, key: str) -> str | None:
 
 
 def one_of(words: tuple[str, ...], refusal: str) -> ArgumentCheck:
-    """A string out of a few; `refusal` may show the word that is not among them as {}."""
+    """A check for one of several strings; {} in `refusal` is replaced by the refused value."""
 
     def check(arguments: Table, key: str) -> str | None:
         wrong_type = string(arguments, key)
@@ -101,7 +101,7 @@ def factor(arguments: Table, key: str) -> str | None:
     if arguments.kind(key) not in _INTEGER_KINDS and arguments.kind(key) not in "fd":
         return _quoted(f"expected number, got {type_name(arguments, key)}")
     assert isinstance(value, int | float)
-    # What is no number at all is not above 1 either.
+    # NaN fails this comparison too.
     return None if value >= 1 and value != inf else f"{{value_too_{'large' if value == inf else 'small'},{value}}}"
 
 
@@ -141,12 +141,12 @@ def queue_version(arguments: Table, key: str) -> str | None:
     return refusal
 
 
-#: Those that accept an integer and nothing else.
+#: Checks that accept only integers.
 INTEGERS: Final = frozenset((any_integer, not_negative, above_zero, duration, duration_above_zero, highest_priority))
 
 
 def require(arguments: Table, key: str, place: str, check: ArgumentCheck) -> None:
-    """406 if the argument is there and does not pass its check."""
+    """Raise 406 if the argument is present and does not pass its check."""
     if key in arguments:
         refusal = check(arguments, key)
         if refusal is not None:

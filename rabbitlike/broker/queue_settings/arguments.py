@@ -1,6 +1,6 @@
-"""What a queue was declared with: its arguments checked, read, and compared on redeclare.
+"""Arguments of a declaration: checks, reads and compares them on redeclare.
 
-parity: checks run in RabbitMQ 3.13's order and say its words; arguments nobody knows are accepted and ignored. Pure:
+parity: checks run in RabbitMQ 3.13's order and use its error texts; unknown arguments are accepted and ignored. Pure:
 nothing here touches a queue.
 """
 
@@ -22,11 +22,11 @@ from rabbitlike.broker.queue_settings.table import ARGUMENTS, EXCHANGES, levels_
 from rabbitlike.protocol.errors import AmqpError, precondition_failed
 from rabbitlike.protocol.tables import Table, Value, same_value
 
-#: In which order arguments are checked.
+#: The order of checks.
 _PLACES: Final = {setting: place for place, setting in enumerate(ARGUMENTS.values())}
 STREAM_OFFSET: Final = "x-stream-offset"
-#: parity: in which order a redeclare of a quorum queue compares RabbitMQ's arguments; that of other queues is the
-#: table's.
+#: parity: the order in which a redeclare of a quorum queue compares RabbitMQ's arguments. For other queues it is the
+#: table's order.
 _QUORUM_ORDER: Final = (
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
@@ -45,7 +45,7 @@ _QUORUM_ORDER: Final = (
     "x-queue-leader-locator",
 )
 
-# Texts name the type by RabbitMQ's module.
+# Error texts name a type by RabbitMQ's module.
 _MODULES: Final[Mapping[QueueType, str]] = {"classic": "rabbit_classic_queue", "quorum": "rabbit_quorum_queue"}
 
 
@@ -59,7 +59,7 @@ def parse(
     auto_delete: bool,
     levels: int = DEFAULT_LEVELS,
 ) -> QueueSettings:
-    """Check a new queue's arguments and flags, and read them; `levels` it has unless they say. Raises 406."""
+    """Check and read a new queue's arguments and flags; `levels` applies if they set none. Raises 406."""
     if not arguments:
         return plain_settings(levels)
     place = _place(queue, vhost)
@@ -79,7 +79,7 @@ def parse(
 
 
 def check_exchange(arguments: Table, place: str) -> None:
-    """Those arguments of a new exchange that mean the same as a queue's. Raises 406."""
+    """Check the arguments of a new exchange that queues have too. Raises 406."""
     for setting in EXCHANGES:
         _require(arguments, setting, place)
 
@@ -90,7 +90,7 @@ def _require(arguments: Table, setting: Setting, place: str) -> None:
 
 
 def queue_type_of(arguments: Table) -> QueueType:
-    """The type a declaration asks for; classic unless it says otherwise."""
+    """The queue type of a declaration; classic by default."""
     return "quorum" if arguments.get("x-queue-type") == "quorum" else "classic"
 
 
@@ -103,25 +103,25 @@ def queue_type_named(name: str) -> QueueType:
 
 
 def is_queue_type(name: str) -> bool:
-    """Is there a type of this name?"""
+    """Whether there is a queue type with this name."""
     return any(name in (known, _MODULES[known]) for known in QUEUE_TYPES)
 
 
 def with_queue_type(arguments: Table, queue_type: QueueType) -> Table:
-    """A declaration that names no type, with the vhost's default in it."""
+    """The arguments of a declaration with x-queue-type set."""
     arguments = Table(arguments)
     arguments.put("x-queue-type", queue_type, "S")
     return arguments
 
 
 def check_server_named(arguments: Table) -> None:
-    """Only classic queues may leave their name to the broker. Raises 406."""
+    """Raise 406 unless the queue is classic: only classic queues may be server-named."""
     if queue_type_of(arguments) == "quorum":
         raise precondition_failed(f"Cannot declare a server-named queue for type {_MODULES['quorum']}")
 
 
 def dead_letter_exchange(arguments: Table, *, queue: str, vhost: str) -> str | None:
-    """The DLX a declaration names: permission on it is needed before anything else is checked. Raises 406."""
+    """The DLX of a declaration, whose permission is checked before anything else. Raises 406."""
     key = "x-dead-letter-exchange"
     if key not in arguments:
         return None
@@ -137,13 +137,13 @@ def _not_for_type(key: str, place: str, queue_type: QueueType) -> AmqpError:
 
 
 def check_consumer(arguments: Table, *, queue: str, vhost: str, queue_type: QueueType) -> None:
-    """Refuse what only streams can be consumed with. Raises 406."""
+    """Refuse arguments for consuming from streams. Raises 406."""
     if STREAM_OFFSET in arguments:
         raise _not_for_type(STREAM_OFFSET, _place(queue, vhost), queue_type)
 
 
 def consumer_ack_timeout(arguments: Table, *, queue: str, vhost: str) -> int | None:
-    """The x-ack-timeout of a basic.consume in ms; None: the queue's holds. Raises 406."""
+    """The x-ack-timeout of a basic.consume in ms; None: the queue's timeout applies. Raises 406."""
     arguments = with_numbers(arguments)
     _require(arguments, ARGUMENTS["x-ack-timeout"], _place(queue, vhost))
     timeout_ms = arguments.get("x-ack-timeout")
@@ -163,7 +163,7 @@ class Named(Protocol):
 
 
 class Declared(Protocol):
-    """What a redeclare is compared with: the part of a queue seen from here."""
+    """The part of a queue that a redeclare is compared with."""
 
     @property
     def name(self) -> str: ...
@@ -182,10 +182,10 @@ class Declared(Protocol):
 def check_equivalent(
     queue: Declared, *, durable: bool, auto_delete: bool, arguments: Table, queue_type: QueueType | None = None
 ) -> None:
-    """Refuse a redeclare that says something else than the queue's declaration did. Raises 406.
+    """Refuse a redeclare that differs from the queue's declaration. Raises 406.
 
-    Exclusiveness is the caller's to check, first: it is about access, not equality. `queue_type` picks whose
-    arguments are compared; by default the queue's own.
+    The caller checks exclusiveness first, which is about access, not equality. `queue_type` selects the arguments to
+    compare; by default those of the queue's type.
     """
     place = _place(queue.name, queue.vhost.name)
     if durable != queue.durable:
@@ -198,7 +198,7 @@ def check_equivalent(
 
 @cache
 def compared(queue_type: QueueType) -> tuple[str, ...]:
-    """The arguments that a redeclare compares, RabbitMQ's first."""
+    """The arguments compared on redeclare, RabbitMQ's first."""
     settings = [
         setting
         for setting in ARGUMENTS.values()
@@ -212,11 +212,11 @@ def compared(queue_type: QueueType) -> tuple[str, ...]:
 def _check_same(key: str, place: str, received: Table, current: Table) -> None:
     if key in received and key in current:
         if not same_value(received[key], current[key]):
-            # parity: types are told only when one side has nothing.
+            # parity: error texts name types only if one side has no value.
             raise _inequivalent(key, place, f"'{_shown(received[key])}'", f"'{_shown(current[key])}'")
     elif key in received or key in current:
         if key == "x-queue-type" and "classic" in (received.get(key), current.get(key)):
-            return  # parity: saying classic is saying nothing
+            return  # parity: an explicit classic equals no type
         raise _inequivalent(key, place, _told(received, key), _told(current, key))
 
 
@@ -235,7 +235,7 @@ def _flag(value: bool) -> str:
 
 
 def _shown(value: Value) -> str:
-    """A value as RabbitMQ's texts show it."""
+    """A value as in RabbitMQ's error texts."""
     if value is None:
         return "undefined"
     if isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""Numbers among the arguments that RabbitMQ 3.x does not have: some clients cannot send a double, and some send
-everything as text.
+"""Converts decimals and numeric strings to numbers, in arguments that RabbitMQ 3.x does not have.
 
-A decimal, and a text that is a number, become the number before anything looks at them: checks, comparisons on
-redeclare and views see one form. parity: RabbitMQ's own arguments stay as they are, and are refused where it does.
+Some clients cannot send a double, and some send every value as a string. Values are converted first, so that checks,
+comparisons on redeclare and views see one form. parity: RabbitMQ's own arguments are not converted, and are refused as
+in RabbitMQ.
 """
 
 import re
@@ -15,7 +15,7 @@ from rabbitlike.broker.queue_settings.table import ARGUMENTS
 from rabbitlike.protocol.tables import Table, Value
 
 _NEW: Final = tuple(each for each in ARGUMENTS.values() if each.origin is not Origin.RABBITMQ)
-#: Those of a queue, an exchange or a consumer.
+#: Arguments of queues, exchanges and consumers: with integers only, and with any number.
 WHOLE: Final = frozenset(each.key for each in _NEW if each.argument is not None and each.argument.check in INTEGERS)
 NUMBERS: Final = WHOLE | {each.key for each in _NEW if each.argument is not None and each.argument.check is factor}
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
@@ -23,7 +23,7 @@ LARGEST: Final = 2**63 - 1
 
 
 def with_numbers(arguments: Table) -> Table:
-    """The same arguments, or a copy in which ours are numbers; what is none stays, for its check to refuse."""
+    """The same arguments, or a copy with numbers converted. Other values stay, and their checks refuse them."""
     if NUMBERS.isdisjoint(arguments):
         return arguments
     made = arguments
@@ -36,7 +36,7 @@ def with_numbers(arguments: Table) -> Table:
 
 
 def _number(key: str, value: Value) -> int | float | None:
-    """The number that is to stand there instead; None: it is one already, or none at all."""
+    """The number that replaces a value. None: it is a number already, or not numeric."""
     if isinstance(value, str):
         found = Decimal(value.strip()) if _NUMBER.fullmatch(value.strip()) else None
     elif isinstance(value, float) and key in WHOLE and value.is_integer():

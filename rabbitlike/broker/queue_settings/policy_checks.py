@@ -1,4 +1,4 @@
-"""What the value of a policy key may be: one check per key, as RabbitMQ's validators."""
+"""Checks of policy values, equivalent to RabbitMQ's validators."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from rabbitlike.broker.queue_settings.setting import PolicyCheck
 from rabbitlike.broker.schemas.schema import text_of
 from rabbitlike.broker.terms import Json
 
-#: Numbers beyond it mean the same and would not fit where the queue keeps them.
+#: Larger numbers have the same effect and would not fit into the queue's fields.
 LARGEST: Final = 1 << 62
 
 

@@ -1,6 +1,6 @@
-"""The rows of policy keys that no queue is declared with: about exchanges, mirrors, members and other nodes.
+"""The rows of policy keys that are not queue arguments: for exchanges, mirrors, members and other nodes.
 
-parity: keys and texts are RabbitMQ's, of 3.x and 4.x together; on one node all but the alternate exchange are without
+parity: keys and texts are RabbitMQ's, of 3.x and 4.x together; on one node all except the alternate exchange have no
 effect.
 """
 
@@ -82,7 +82,7 @@ MIRRORS: Final = (
 )
 
 MEMBERS: Final = (
-    # parity: unlike the keys of mirrors it needs no ha-mode, and a policy with it applies to quorum queues.
+    # parity: unlike the keys of mirrors it does not need ha-mode, and a policy with it applies to quorum queues.
     Setting(
         name="ha-sync-batch-size",
         origin=Origin.RABBITMQ,

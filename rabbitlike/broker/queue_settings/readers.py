@@ -1,6 +1,6 @@
-"""How fields of QueueSettings are read from values that have passed their checks.
+"""Readers of fields of QueueSettings from checked values.
 
-A reader is given all values, and the name of its setting; it returns the field's default where nothing is set.
+A reader gets all values and the name of its setting; it returns the field's default if nothing is set.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ def integer(given: Given, name: str) -> int | None:
 
 
 def time(given: Given, name: str) -> int | None:
-    """A policy may set any time; the longest an argument can set is as good as a longer one."""
+    """A time, limited to the maximum for arguments, because a policy may set any time."""
     value = integer(given, name)
     return None if value is None else min(value, TEN_YEARS_MS)
 

@@ -1,7 +1,7 @@
-"""The rows of settings that queues are declared with, by topic.
+"""The rows of settings that are queue arguments, by topic.
 
-Arguments are checked in this order. parity: those of RabbitMQ stand in the order of its checks, which decides what a
-client is told when several are wrong.
+Arguments are checked in this order. parity: RabbitMQ's arguments are in the order of its checks, which determines the
+error text if several are invalid.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rabbitlike.broker.queue_settings.setting import (
 from rabbitlike.broker.queue_settings.settings import QUEUE_TYPES, Overflow
 from rabbitlike.broker.schemas.schema import ACTIONS
 
-# Values that arguments and policies have in common.
+# Values common to arguments and policies.
 _OVERFLOWS: Final = tuple(kind.value for kind in Overflow)
 _STRATEGIES: Final = ("at-most-once", "at-least-once")
 _PRIORITY_MODES: Final = ("strict", "weighted")
@@ -125,7 +125,7 @@ DEAD_LETTERS: Final = (
         policy=Policy(check=policies.one_of(*_STRATEGIES), refusal="is not a valid dead letter strategy", change=_DIES),
         field=Field("dead_letter_strategy", readers.strategy),
     ),
-    # No arguments: users who may only declare queues must not send the broker to any address.
+    # No arguments: users who may only declare queues must not make the broker send requests to any address.
     Setting(
         name="dead-letter-webhook",
         origin=Origin.OURS,
@@ -461,7 +461,7 @@ RETRIES: Final = (
         policy=Policy(check=policies.integer, refusal="is not a valid retry timeout", operator=True, change=_FAILS),
         field=_RETRY,
     ),
-    # RabbitMQ 4.3 has them for quorum queues; a policy with them applies to classic queues here.
+    # RabbitMQ 4.3 has these for quorum queues; here a policy with them also applies to classic queues.
     Setting(
         name="delayed-retry-type",
         origin=Origin.RABBITMQ_4,
@@ -507,7 +507,7 @@ RETRIES: Final = (
 )
 
 TYPES: Final = (
-    # Streams are not served yet and get the answer that any unknown type gets.
+    # Streams are not supported yet and are refused like any unknown type.
     Setting(
         name="queue-type",
         origin=Origin.RABBITMQ,
@@ -532,7 +532,7 @@ TYPES: Final = (
             operator=True,
         ),
     ),
-    # parity: RabbitMQ's classic queues refuse the argument; a policy must say that it means them.
+    # parity: RabbitMQ's classic queues refuse the argument; a policy must name classic queues explicitly.
     Setting(
         name="delivery-limit",
         origin=Origin.RABBITMQ,
@@ -551,14 +551,14 @@ TYPES: Final = (
         ),
         field=Field("delivery_limit", readers.delivery_limit),
     ),
-    # parity: before 4.0 RabbitMQ's classic queues refuse it; here they take it, too.
+    # parity: before 4.0 RabbitMQ's classic queues refuse it; here they accept it too.
     Setting(
         name="queue-leader-locator",
         origin=Origin.RABBITMQ,
         argument=Argument(arguments.one_of(_LOCATORS, "invalid_queue_locator_arg")),
         policy=Policy(check=policies.one_of(*_LOCATORS), refusal="is not a valid queue leader locator value"),
     ),
-    # No queue here has those of streams.
+    # Arguments of streams, which no queue here has.
     Setting(
         name="max-age",
         origin=Origin.RABBITMQ,

@@ -1,6 +1,6 @@
-"""What a row of the table says: the argument, the policy key and the field of QueueSettings that one setting is.
+"""A row of the table: the argument, policy key and field of QueueSettings of one setting.
 
-A setting is named as its policy key (`max-length`); its argument has the same name behind `x-`.
+A setting has the name of its policy key (`max-length`); its argument has the same name with the prefix `x-`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rabbitlike.broker.terms import Json
     from rabbitlike.protocol.tables import Table
 
-#: Looks at an argument that is present: why it is refused, as an Erlang term, or None.
+#: Checks a present argument and returns why it is refused, as an Erlang term, or None.
 ArgumentCheck = Callable[["Table", str], str | None]
-#: Whether a policy may have this value.
+#: Returns whether a policy may have this value.
 PolicyCheck = Callable[["Json"], bool]
-#: A field's value: given what is set, and the name of the setting.
+#: Returns a field's value, from the values that are set and the name of the setting.
 Read = Callable[["Given", str], object]
 
 NO_TYPE: Final[frozenset[QueueType]] = frozenset()
@@ -29,18 +29,18 @@ ANY_TYPE: Final = CLASSIC | QUORUM
 
 
 class Origin(Enum):
-    """Which RabbitMQ knows the setting."""
+    """The versions of RabbitMQ that have the setting."""
 
     #: 3.x, or 3.x and 4.x.
     RABBITMQ = auto()
     RABBITMQ_4 = auto()
-    #: None.
+    #: No version.
     OURS = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """Which of two values applies. `text` is for the documentation."""
+    """The rule that chooses between two values. `text` is for the documentation."""
 
     text: str
     #: An argument's value and a policy's, or a policy's and an operator policy's.
@@ -48,7 +48,7 @@ class Rule:
 
 
 def lower_limit(one: int, other: int) -> int:
-    """Of two delivery limits the stricter; below zero means none."""
+    """The stricter of two delivery limits; a negative limit means none."""
     return max(one, other) if one < 0 or other < 0 else min(one, other)
 
 
@@ -90,7 +90,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """What arguments and policies set for one queue, by the names of settings, and what its declaration fixed."""
+    """Values from a queue's arguments and policies, by setting, and its fixed type and number of levels."""
 
     values: Mapping[str, object]
     queue_type: QueueType
@@ -99,7 +99,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A field of QueueSettings. Several settings can be read into one."""
+    """A field of QueueSettings, read from one or several settings."""
 
     name: str
     read: Read
@@ -107,15 +107,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
-    """One row."""
+    """One row of the table."""
 
     name: str
     origin: Origin
-    #: One line for the documentation; empty: it is accepted without effect.
+    #: One line for the documentation; empty: accepted without effect.
     text: str = ""
-    #: Types that have it in RabbitMQ; of our own, all.
+    #: Queue types that have it in RabbitMQ; for our own settings, all types.
     types: frozenset[QueueType] = ANY_TYPE
-    #: Types that have it only here.
+    #: Queue types that have it only here.
     offered: frozenset[QueueType] = NO_TYPE
     #: Whether exchanges have it too.
     exchanges: bool = False

@@ -1,6 +1,6 @@
-"""What a queue obeys: QueueSettings, its arguments and policies as the queue keeps them.
+"""QueueSettings: the effective settings of a queue from its arguments and policies.
 
-The table in broker/queue_settings/ says how each field is read. Pure: nothing here touches a queue.
+The table in broker/queue_settings/ defines how each field is read. Pure: nothing here touches a queue.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ DEFAULT_LEVELS: Final = 10
 
 
 class Overflow(Enum):
-    """What gives way when a queue is at its length limit."""
+    """What a queue does at its length limit."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"
@@ -31,7 +31,7 @@ class Overflow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """A queue's arguments, read; None where the queue has no such limit."""
+    """The effective settings of a queue; None means no limit."""
 
     queue_type: QueueType = "classic"
     message_ttl_ms: int | None = None
@@ -39,21 +39,22 @@ class QueueSettings:
     max_length: int | None = None
     max_length_bytes: int | None = None
     overflow: Overflow = Overflow.DROP_HEAD
-    #: Of one body, in octets.
+    #: Maximum size of a body in octets.
     max_message_size: int | None = None
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
-    #: What was asked for; `holds_dead_letters` says what holds.
+    #: The requested strategy; see `holds_dead_letters` for the effective one.
     dead_letter_strategy: DeadLetterStrategy = "at-most-once"
-    #: Without an exchange, dead letters go to a queue that is kept for them.
+    #: Dead letters go to an automatic dead-letter queue if there is no exchange.
     dead_letter_auto: bool = False
-    #: Whether the event log is told of its messages; None: if it is told of all.
+    #: Whether the event log records the queue's messages; None: the broker's default.
     trace: bool | None = None
-    #: Who is told of deaths: only a policy says so, for whoever may declare queues may not send the broker anywhere.
+    #: URL notified of dead letters. Only policies set it: users who may only declare queues must not make the broker
+    #: send requests to any address.
     dead_letter_webhook: str | None = None
     levels: int = DEFAULT_LEVELS
     default_priority: int = 0
-    #: The share of each level, lowest first; None: strictly the highest first.
+    #: The weight of each level, lowest first; None: strict priority.
     weights: tuple[int, ...] | None = None
     priority_max_wait_ms: int | None = None
     deduplication: DeduplicationRules | None = None
@@ -61,15 +62,15 @@ class QueueSettings:
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
-    #: When a message that failed is tried again; None: at once.
+    #: Delays of retries of failed messages; None: no delay.
     retry: RetryRules | None = None
-    #: How long a consumer may hold a message before it goes back.
+    #: How long a consumer may hold a message before it is requeued.
     ack_timeout_ms: int | None = None
 
     @property
     def holds_dead_letters(self) -> bool:
-        """Whether dead letters are kept until they can go. parity: whatever is asked for, at-least-once takes a quorum
-        queue that has an exchange for them and drops nothing to make room."""
+        """Whether the queue holds dead letters (at-least-once). parity: this requires a quorum queue with a dead-letter
+        exchange and overflow reject-publish, whatever strategy was requested."""
         return (
             self.dead_letter_strategy == "at-least-once"
             and self.queue_type == "quorum"
@@ -80,13 +81,13 @@ class QueueSettings:
 
 @cache
 def plain_settings(levels: int) -> QueueSettings:
-    """What a declaration without arguments comes to: thousands of queues share it."""
+    """The settings of queues declared without arguments, shared by thousands of queues."""
     return QueueSettings(levels=levels)
 
 
 def bounded(settings: QueueSettings, arguments: Table, max_length: int) -> QueueSettings:
-    """The same with a limit for a queue that has none, at which it refuses unless it was declared with x-overflow: who
-    did not ask for a limit is to hear of it."""
+    """The settings with the default length limit, if the queue has no limit. Unless declared with x-overflow, the queue
+    then refuses publishes, so that publishers notice a limit that they did not request."""
     if not max_length or settings.max_length is not None or settings.max_length_bytes is not None:
         return settings
     overflow = settings.overflow if "x-overflow" in arguments else Overflow.REJECT_PUBLISH

@@ -1,21 +1,21 @@
-"""What shares the levels of a queue get: `x-priority-weights` checked and read, and what holds without it.
+"""Weights of the levels of a queue: checks and reads `x-priority-weights`, and defines the defaults.
 
-Weights are said for the highest level first, as people speak of them; here they stand by level number. Pure.
+Users give the weight of the highest level first; `by_level` orders weights by level number. Pure.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 LARGEST_WEIGHT: Final = 10_000
-#: How long a message waits before it goes ahead of its level's turn, where levels have shares and nothing else is said.
+#: Default priority-max-wait of weighted levels: a message that waits longer is delivered before its level's turn.
 DEFAULT_MAX_WAIT_MS: Final = 30_000
 MAX_LEVELS: Final = 256
-#: Of five levels: half of all for the highest, and something for everyone.
+#: Default weights of five levels: half for the highest, and some for each other level.
 FIVE: Final = (50, 25, 15, 7, 3)
 
 
 def read(value: object) -> list[int] | None:
-    """Weights, the highest level's first, from a list of numbers or a string like "50,25,15,7,3"; None: it is none."""
+    """Read weights, the highest level's first, from a list of numbers or a string like "50,25,15". None: invalid."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",")]
         if not all(part.isascii() and part.isdigit() and len(part) <= 5 for part in parts):
@@ -32,9 +32,9 @@ def read(value: object) -> list[int] | None:
 
 
 def by_level(said: Sequence[int] | None, levels: int) -> tuple[int, ...]:
-    """The weight of each level, the lowest first. Levels that nothing was said of have the last weight there is.
+    """The weight of each level, the lowest first. Levels without a given weight have the last given weight.
 
-    Without any said: 50, 25, 15, 7 and 3 for five levels, else level n has weight n + 1.
+    Without given weights: 50, 25, 15, 7 and 3 for five levels, else level n has weight n + 1.
     """
     if said is None:
         said = FIVE if levels == len(FIVE) else range(levels, 0, -1)

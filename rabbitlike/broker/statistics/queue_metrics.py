@@ -153,7 +153,7 @@ def head_message_timestamp(queue: Queue) -> int | None:
 
 
 def oldest_message_age_ms(queue: Queue) -> int | None:
-    """Age of the oldest ready message; None without one, or if it is on disk only."""
+    """Age of the oldest ready message; None without one, or if the age is known only on disk."""
     published_at_ms = queue.ready.oldest_at_ms() if messages_ready(queue) else 0
     if published_at_ms == 0:
         return None
