@@ -12,7 +12,7 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-#: Time limits of one search. The second is for a busy machine, where other processes may have used up the first.
+#: Limits of processor time for one search. The second is for a busy machine, where others may have used up the first.
 SEARCH_TIMES_S: Final = (0.01, 0.05)
 #: Timeouts after which an expression is given up.
 MOST_LATE: Final = 3

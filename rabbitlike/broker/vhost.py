@@ -394,7 +394,7 @@ class Vhost:
         self.broker.topology.add_queue(queue)
 
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue and return how many messages, without unacked ones, it had; 0 if it was deleted already."""
+        """Delete a queue. Returns its number of messages, ready or awaiting a retry; 0 if it was deleted already."""
         if self.queues.get(queue.name) is not queue:
             return 0
         count = queue.message_count + queue.awaiting_retry_count

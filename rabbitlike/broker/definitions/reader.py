@@ -234,7 +234,7 @@ class Reader:
         if kind not in ("queue", "exchange"):
             raise ValueError("its destination_type is to be queue or exchange")
         if not source or (kind == "queue" and destination.startswith(RESERVED)):
-            return  # default-exchange bindings come with the queues; queues with reserved names are skipped
+            return  # queues are bound to the default exchange already; queues with reserved names are skipped
         for end in (("exchange", source), (kind, destination)):
             if (home.name, *end) in self._missing:
                 raise Unsupported(f"neither is its {end[0]} '{end[1]}'")
