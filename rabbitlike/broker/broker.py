@@ -145,7 +145,7 @@ class Requester(Protocol):
 
 
 class Broker:
-    """One broker."""
+    """One broker and all its state."""
 
     def __init__(self, settings: BrokerSettings, store: Store, clock: Clock, journal: Journal | None = None) -> None:
         self.settings = settings
@@ -189,7 +189,7 @@ class Broker:
         if journal is None:
             self.recover(Recovered())
 
-    # From one run to the next
+    # Recovery and commits
 
     def recover(self, recovered: Recovered) -> None:
         """Restore what the last run stored. On the first start, create the default vhost and user."""

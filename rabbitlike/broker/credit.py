@@ -24,7 +24,7 @@ READ_BYTES: Final = 256 * 1024
 
 
 class Credit:
-    """One per broker with a durable store."""
+    """The credit of all publishers; one per broker with a durable store."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

@@ -25,7 +25,7 @@ class Changed(Protocol):
 
 
 class Journal:
-    """One per broker with a durable store."""
+    """The journal of a broker; one per broker with a durable store."""
 
     __slots__ = (
         "_held_number",

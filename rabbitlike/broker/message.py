@@ -48,7 +48,7 @@ class Message:
         self.properties = properties
         self.body = body
         self.persistent = persistent
-        #: -1: the publisher gave none.
+        #: -1: the publisher set none.
         self.priority = priority
         self.published_at_ms = published_at_ms
         #: 0: never.

@@ -45,7 +45,7 @@ class Pattern:
     def __init__(self, text: str, *, ignores_case: bool = False) -> None:
         """Raises PatternError if the expression is invalid or too long."""
         if len(text) > LONGEST:
-            raise PatternError("regular expression is too large", LONGEST)  # parity: PCRE's words
+            raise PatternError("regular expression is too large", LONGEST)  # parity: PCRE's error text
         self.text = text
         self._late = 0
         self._compiled = None if text == ANYTHING else _compiled(text, ignores_case)

@@ -301,7 +301,7 @@ class Turn:
                 self._guard(work)
                 if self._is_over():
                     break
-        # Behind those of earlier turns: dead letters of one queue do not overtake each other.
+        # After those of earlier turns, so that dead letters of one queue do not overtake each other.
         self._leave_later(works[done:])
         return done == len(works)
 

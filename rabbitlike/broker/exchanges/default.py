@@ -22,7 +22,7 @@ class DefaultExchange(Exchange):
 
     __slots__ = ("_queues",)
 
-    # parity: clients and the HTTP API see it as a direct exchange.
+    # parity: to clients and the HTTP API it is a direct exchange.
     kind = "direct"
 
     def __init__(self, vhost: str, queues: Mapping[str, Queue]) -> None:

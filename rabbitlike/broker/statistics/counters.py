@@ -12,7 +12,7 @@ BOUNDS_MS = tuple(1 << power for power in range(23))
 #: Upper bounds of the buckets of Sizes; one more bucket counts larger messages. parity
 SIZES = (100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000)
 
-#: The counts of a Counters, by the names they have in `message_stats`.
+#: The names of all counts, as in `message_stats`.
 NAMES = (
     "publish",
     "publish_in",
@@ -63,7 +63,7 @@ class Counters:
 
 
 class Timing:
-    """How long something took, as a histogram in powers of two milliseconds."""
+    """Durations, as a histogram with powers of two milliseconds as bounds."""
 
     __slots__ = ("_buckets", "at_once", "total_ms")
 
