@@ -316,7 +316,8 @@ class Queue(Pumped):
             self.admission.drained()
 
     def _hand_out(self, is_all: bool) -> None:
-        """Deliver ready messages. ``is_all``: ignore the turn's time, because a rule depends on an available consumer."""
+        """Deliver ready messages. ``is_all``: ignore the turn's time, because a rule depends on an available
+        consumer."""
         if self.deleted or self.is_paused or (self.deposits and not is_all):
             return
         ready = self.ready

@@ -1,8 +1,8 @@
 """A level: the ready messages of one priority, in order of their positions.
 
-Returned messages are in a small heap beside the ring and are merged with it by position, so a requeued message keeps its
-place. Once the backlog is larger than the window, new messages go to a second ring, the tail, which leaves memory page
-by page as it is written. The order is: heap and ring, pages, tail. `Ready` decides when to use which.
+Returned messages are in a small heap beside the ring and are merged with it by position, so a requeued message keeps
+its place. Once the backlog is larger than the window, new messages go to a second ring, the tail, which leaves memory
+page by page as it is written. The order is: heap and ring, pages, tail. `Ready` decides when to use which.
 """
 
 from bisect import bisect_right
@@ -36,8 +36,8 @@ class Level:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        #: Ready and unacked now, enqueued and delivered in total, and the time of the last delivery. The bottom level has
-        #: only the time: its counts are the queue's minus those of the other levels.
+        #: Ready and unacked now, enqueued and delivered in total, and the time of the last delivery. The bottom level
+        #: has only the time: its counts are the queue's minus those of the other levels.
         self.count = 0
         self.unacked = 0
         self.enqueued = 0

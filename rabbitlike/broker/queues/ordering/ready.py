@@ -1,8 +1,8 @@
 """The ready messages of a queue in order of delivery: higher levels first, or by their shares (fairness.py).
 
-All ready messages, in memory and on disk, are counted here. While the backlog is larger than the window (`is_spilling`),
-new messages of every level go to the level's tail and leave memory once written (`page_out`). When a level's ring is
-empty, delivery reads a page back.
+All ready messages, in memory and on disk, are counted here. While the backlog is larger than the window
+(`is_spilling`), new messages of every level go to the level's tail and leave memory once written (`page_out`). When a
+level's ring is empty, delivery reads a page back.
 """
 
 from collections.abc import Callable
@@ -276,8 +276,8 @@ class Ready:
         self.is_spilling = True
 
     def page_out(self, page: Page) -> bool:
-        """Remove the messages of ``page``, which are written, from memory if they are at the front of their level's tail.
-        Return whether they were."""
+        """Remove the messages of ``page``, which are written, from memory if they are at the front of their level's
+        tail. Return whether they were."""
         level = self._level(page.level)
         tail = level.tail
         if not self.is_spilling or tail is None:

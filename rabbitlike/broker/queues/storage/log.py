@@ -89,8 +89,8 @@ class Page:
         self.batches: list[StoredBatch] = []
         #: Positions in its batches that do not belong to the page: deferred when the last run ended, or returned since.
         self.away: set[int] | None = None
-        #: For a page of returned messages: attempts + 1 for each message of its only batch; 0 if the page does not contain
-        #: it.
+        #: For a page of returned messages: attempts + 1 for each message of its only batch; 0 if the page does not
+        #: contain it.
         self.attempts: bytearray | None = None
         self.count = 0
         self.body_bytes = 0
@@ -162,15 +162,15 @@ class Log:
         self._dirty: list[StoredBatch] = []
         self._removed: list[int] = []
         self._attempts: dict[int, int] = {}
-        #: Deferred messages to note: the message, a time, and its packed death. The time is when the retry is due or, for a
-        #: held dead letter, when it was dead-lettered.
+        #: Deferred messages to note: the message, a time, and its packed death. The time is when the retry is due or,
+        #: for a held dead letter, when it was dead-lettered.
         self._deferred: dict[int, tuple[Message, int, bytes]] = {}
         #: The highest position delivered in this run: now, and when the last commit was taken.
         self.delivered_position = 0
         self._taken_position = 0
-        #: The mark: after a crash, stored messages up to this position count as delivered. A message may leave the broker
-        #: only if the mark on disk covers it, so the mark is written ahead. Three values: the mark that recovery found, the
-        #: mark on disk, and the mark as it is or will be on disk after the last commit taken.
+        #: The mark: after a crash, stored messages up to this position count as delivered. A message may leave the
+        #: broker only if the mark on disk covers it, so the mark is written ahead. Three values: the mark that recovery
+        #: found, the mark on disk, and the mark as it is or will be on disk after the last commit taken.
         self._inherited = 0
         self._covered = 0
         self._mark = 0
@@ -207,7 +207,8 @@ class Log:
         if not self.is_touched:
             self._journal.touch(self)
         if len(self._fresh) >= MADE_AHEAD and self._journal.is_held:
-            # A commit is taken only after very many messages: make batches in each turn instead of all in one long step.
+            # A commit is taken only after very many messages: make batches in each turn instead of all in one long
+            # step.
             self._make_batches()
 
     def settle(self, message: Message) -> None:
@@ -395,7 +396,8 @@ class Log:
                     self._pages.append(page)
 
     def _write(self, level: int, messages: list[Message]) -> list[StoredBatch]:
-        """Make one batch, or one of persistent and one of transient messages: transient ones do not survive a restart."""
+        """Make one batch, or one of persistent and one of transient messages: transient ones do not survive a
+        restart."""
         persistent: list[Message] = []
         transient: list[Message] = []
         for message in messages:

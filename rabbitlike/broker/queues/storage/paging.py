@@ -60,7 +60,8 @@ class Paging:
         self._attempts: dict[int, int] = {}
         #: Positions of messages that are dead-lettered but not sent yet: neither settled nor ready.
         self.leaving: set[int] = set()
-        #: Per level, the page whose messages expire now and these messages, last to expire first: the page is read only once.
+        #: Per level, the page whose messages expire now and these messages, last to expire first: the page is read only
+        #: once.
         self._expiring: dict[int, tuple[Page, list[Message]]] = {}
         #: The large message that is being read, or was read and is not taken yet.
         self._large: LargeRead | None = None
@@ -110,8 +111,8 @@ class Paging:
         return len(self._written) > 0
 
     def take_back(self, message: Message) -> bool:
-        """Make a message ready that was unacked or deferred, but leave it on disk, because memory is full. Return False if
-        it cannot stay on disk.
+        """Make a message ready that was unacked or deferred, but leave it on disk, because memory is full. Return False
+        if it cannot stay on disk.
 
         Pages come after everything in memory, so messages in memory after this one must go to disk first."""
         queue = self._queue
@@ -133,7 +134,8 @@ class Paging:
         return True
 
     def _is_mixed(self) -> bool:
-        """Return whether the queue has both persistent and transient messages. Pages of their two batches would overlap."""
+        """Return whether the queue has both persistent and transient messages. Pages of their two batches would
+        overlap."""
         queue = self._queue
         # The current message is included in persistent_count but in no other count at the moment.
         count = queue.ready.count + queue.unacked_count + queue.held_dead_letter_count + 1
@@ -302,8 +304,8 @@ class Paging:
         return self._attempts.get(position, 1)
 
     def forgives(self, position: int) -> bool:
-        """Return whether this return of a message does not count as an attempt: the first one, if it is unknown whether the
-        last run delivered the message. A crash marks more messages as delivered than were."""
+        """Return whether this return of a message does not count as an attempt: the first one, if it is unknown whether
+        the last run delivered the message. A crash marks more messages as delivered than were."""
         if position > self._delivered_position or position in self._attempts:
             return False
         self._attempts[position] = 1
