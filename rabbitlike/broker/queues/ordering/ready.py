@@ -286,8 +286,8 @@ class Ready:
         if message is None or not page.first_position <= message.position <= page.last_position:
             return False
         if page.first_position <= level.kept_to:
-            # Written together with messages that went to the ring before: move the rest there as well. Later pages are
-            # not in memory's place yet, because commits end in order.
+            # Written together with messages that moved to the ring before: move the rest there as well. No later page
+            # exists yet, because commits end in order.
             level.keep(page.last_position)
             return False
         page.published_at_ms = message.published_at_ms

@@ -87,7 +87,7 @@ class Page:
         self.first_position = first_position
         self.last_position = last_position
         self.batches: list[StoredBatch] = []
-        #: Positions in its batches that do not belong to the page: deferred when the last run ended, or returned since.
+        #: Positions in its batches that do not belong to the page: awaiting a retry since the last run, or returned.
         self.away: set[int] | None = None
         #: For a page of returned messages: attempts + 1 for each message of its only batch; 0 if the page does not
         #: contain it.

@@ -137,7 +137,7 @@ class Paging:
         """Return whether the queue has both persistent and transient messages. Pages of their two batches would
         overlap."""
         queue = self._queue
-        # The current message is included in persistent_count but in no other count at the moment.
+        # If persistent, the current message is in persistent_count; it is in no other count at the moment.
         count = queue.ready.count + queue.unacked_count + queue.held_dead_letter_count + 1
         return queue.durable and queue.persistent_count not in (0, count)
 
