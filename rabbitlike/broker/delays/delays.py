@@ -326,8 +326,8 @@ class Delays:
         self.routes.by_number[batch.bucket.source].count -= count
 
     def _lower_mark(self, mark_ms: int) -> None:
-        """Set the mark back, because the machine's clock was set back. Messages above the new mark that are gone get
-        bits."""
+        """Set the mark back after the machine's clock was set back. Messages that are gone get bits, so that they do
+        not come back."""
         stored = self._log
         assert stored is not None
         while self._unread and self._unread[0][0] <= stored.mark_ms:
@@ -460,8 +460,8 @@ class Delays:
         return True
 
     def _mark(self, due: list[Message], next_due_ms: int) -> None:
-        """Set the mark: one number says that all these are gone. It excludes a due time of which more messages
-        follow."""
+        """Set the mark, the number that covers all these messages, which are gone. It excludes a due time that more
+        messages have."""
         stored_due_ms = 0
         for message in due:
             if message.logged == LOGGED and message.expires_at_ms > stored_due_ms:

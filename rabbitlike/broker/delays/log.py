@@ -1,4 +1,5 @@
-"""The log of a vhost's delays: which delayed messages are on disk, in which batch, and which are gone.
+"""The log of a vhost's delays: which delayed messages are on disk, in which batch, and which are gone (routed or
+cancelled).
 
 A batch has messages of one exchange that are due in one bucket of time; it is written once and deleted as a whole.
 Delays end in order, so one number covers most of them: all messages due up to `mark_ms` are gone. A bit per message
@@ -168,7 +169,7 @@ class DelayBatch:
 
 
 class DelayLog:
-    """What the store holds, or is about to hold, of one vhost's delays."""
+    """What the store has of one vhost's delays, or will have after the next commit."""
 
     __slots__ = (
         "_deleted",

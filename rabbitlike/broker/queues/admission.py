@@ -74,7 +74,7 @@ class AdmissionControl:
         return True
 
     def leave(self, publisher: Publishing) -> None:
-        """Remove a publisher that has disconnected."""
+        """Remove a publisher whose connection has closed."""
         self._waiters.pop(publisher, None)
 
     def drained(self) -> None:

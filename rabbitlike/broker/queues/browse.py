@@ -54,8 +54,8 @@ class Seen:
 
 
 class Walk:
-    """Walks over the ready messages of one queue, from ``after`` (None: the front), skipping ``offset`` of them; only
-    positions above ``newer_than``, and older messages cost nothing.
+    """Walks over the ready messages of one queue, from ``after`` (None: the front), skipping ``offset`` of them.
+    Only positions above ``newer_than`` count; older messages cost nothing.
 
     while not walk.is_done:
         for seen in walk.step(): …

@@ -189,7 +189,7 @@ class Queue(Pumped):
         self.apply(settings)
         self.queue_ttl.renew()
 
-    # In
+    # Enqueue
 
     def enqueue(self, message: Message) -> bool:
         """Accept a message. Return False if the queue is full and rejects it; the caller must tell the publisher."""
@@ -303,7 +303,7 @@ class Queue(Pumped):
             self.incoming, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
         )
 
-    # Out
+    # Deliver
 
     def pump(self) -> None:
         """Deliver ready messages to consumers that can take them, while the turn has time."""

@@ -33,7 +33,7 @@ STRIDE: Final = 200
 #: Milliseconds between two checks for changes: while dead letters are being sent, and at most.
 SHORTEST_MS: Final = 50
 LONGEST_MS: Final = 1000
-#: Higher than any number in the line.
+#: Higher than any sequence number.
 _ALL: Final = 1 << 62
 
 
@@ -79,7 +79,7 @@ class HeldDeadLetters(DeferredMessages):
 
     def __init__(self, queue: "Queue") -> None:
         super().__init__(queue)
-        #: Those that could not be sent, and those behind them, not tried yet.
+        #: Dead letters that could not be sent, and those behind them that were not tried yet.
         self._stuck: list[HeldDeadLetter] = []
         self._line: deque[HeldDeadLetter] = deque()
         #: Those that were dead-lettered in this turn.
@@ -164,7 +164,7 @@ class HeldDeadLetters(DeferredMessages):
         return self.count > 0
 
     def _send_stuck(self) -> None:
-        """Try those again for which something has changed."""
+        """Try those again for which a change may help."""
         before = self.count
         generation = self._queue.vhost.generation
         is_changed, self._generation = generation != self._generation, generation

@@ -1,7 +1,7 @@
 """A large message that is read back from disk in steps, each in a turn of its own.
 
-Once started, it is read to its end even if no client waits any more: while a batch is open, the store's log cannot
-start over.
+Once started, it is read to its end even if no client waits any more: while a batch is open, the store's
+write-ahead log cannot restart.
 """
 
 from collections.abc import Callable

@@ -103,7 +103,7 @@ class Page:
 
 
 class Log:
-    """What the store holds, or is about to hold, of one queue."""
+    """What the store has of one queue, or will have after the next commit."""
 
     __slots__ = (
         "_ahead",
