@@ -1,9 +1,9 @@
-"""The log of a vhost's delays: which delayed messages are on disk, in which batch, and which are gone (routed or
-cancelled).
+"""The log of a vhost's delays: which delayed messages are on disk, in which batch, and which are gone.
 
-A batch has messages of one exchange that are due in one bucket of time; it is written once and deleted as a whole.
-Delays end in order, so one number covers most of them: all messages due up to `mark_ms` are gone. A bit per message
-marks cancelled ones beyond it. A message leaves here and enters its queues in one turn and so in one commit.
+A batch has messages of one exchange that are due in one bucket of time; it is written once and deleted as a whole. A
+message is gone when it was routed or cancelled. Delays end in order, so one number covers most of them: all messages
+due up to `mark_ms` are gone. A bit per message marks cancelled ones beyond it. A message leaves here and enters its
+queues in one turn and so in one commit.
 """
 
 from collections.abc import Callable

@@ -171,7 +171,7 @@ class Queue(Pumped):
         self.next_position = 1
         #: The last `take` found only expired messages until the turn's time was over.
         self.is_late = False
-        #: While set, nothing expires: consumers are offered messages that arrived just now once.
+        #: While set, nothing expires, so that consumers are offered newly arrived messages once.
         self._sparing = False
         #: How many transactions are being deposited.
         self.deposits = 0

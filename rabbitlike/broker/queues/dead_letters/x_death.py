@@ -1,4 +1,4 @@
-"""The headers of a dead-lettered message: x-death, and x-first-death and x-last-death.
+"""The headers of a dead-lettered message: x-death, x-first-death-… and x-last-death-….
 
 Pure functions; the vhost routes the dead-lettered message. A message's history is its own x-death header, newest death
 first, one entry for each queue and reason. parity: names, types and order on the wire are RabbitMQ 3.13's.
