@@ -1,1 +1,1 @@
-"""Delayed messages: kept until they are due, in memory and on disk, and routed then."""
+"""Delayed messages: kept in memory and on disk until they are due, then routed."""

@@ -1,9 +1,9 @@
-"""Messages of a vhost that are to be routed later: `x-delay` and `x-deliver-at` on any exchange.
+"""Delayed messages of a vhost: `x-delay` and `x-deliver-at` on any exchange.
 
-Those due soon stand in line, in order of due time and then of publishing. The others are on disk only, in buckets of
-time that are read back, a batch at a time, shortly before they are due; so memory does not grow with what is pending.
-When due, a message is routed by the exchange it was published to, as if published then; it leaves here and enters its
-queues in one turn, so in one commit. Transient messages are in memory only. There is one timer.
+Messages due soon are in the schedule, in order of due time and then of publishing. The others are on disk only, in
+buckets of time, and are read back a batch at a time shortly before they are due; so memory does not grow with the
+number of delayed messages. When due, a message is routed by the exchange it was published to, as if published then; it
+leaves here and enters its queues in one turn, so in one commit. Transient messages are in memory only. One timer runs.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The last moment at which what was let wait for room in memory is read.
+#: Messages that waited for space in memory are read at the latest this long before they are due.
 SOON_MS: Final = 200
-#: What was written just now stays in memory if it is to be in line within so long, and there is room.
+#: Messages just written stay in memory if they will be scheduled within this time and the window is not full.
 KEEP_MS: Final = 30_000
-#: Small batches of buckets that open later than that are merged: the others are soon gone.
+#: Small batches of buckets that open later than this are merged; the others are gone soon.
 MERGE_MS: Final = 60_000
-#: A wide bucket with more octets than that is spread over narrower ones before its messages come in line.
+#: A wide bucket with more octets than this is spread over narrower ones before its messages are scheduled.
 SPREAD_BYTES: Final = 1 << 20
-#: Room for what is in memory of a vhost's delays, in windows of a queue.
+#: The memory limit for a vhost's delays, in windows of a queue.
 WINDOWS: Final = 4
-#: Messages that are routed between two looks at the turn's time.
+#: Messages that are routed between two checks of the turn's time.
 STRIDE: Final = 250
-#: The timer sleeps no longer than that, or a part of what it is told: the machine's clock may be set meanwhile.
+#: The timer sleeps at most this long, or this part of a longer time, because the machine's clock may be set meanwhile.
 SLEEP_MS: Final = 60_000
 SLEEP_PART: Final = 16
-#: Messages due within that are in the narrowest buckets, whatever the hour.
+#: Messages due within this time always go to the narrowest buckets.
 NEAR_MS: Final = 1 << NARROWEST + FINENESS + 1
-#: More than a time shifted by the width of those has.
+#: More bits than a time has after shifting by the width of those buckets.
 SOURCE_BITS: Final = 44
-#: In the first octet of the properties.
+#: The expiration flag in the first octet of the properties.
 EXPIRES: Final = EXPIRATION >> 8
 
 
@@ -89,21 +89,21 @@ class Delays:
         self._window = WINDOWS * vhost.broker.settings.queue_window
         self._log: DelayLog | None = None
         self._next_position = 1
-        #: How many messages wait, and what became of the others since the start.
+        #: How many messages are delayed now, and what happened to the others since the start.
         self.pending = 0
         self.delivered = 0
         self.cancelled = 0
         self.dropped = 0
-        #: Those due soon and all transient ones.
+        #: Messages due soon and all transient ones; and the transient ones by position.
         self.schedule = Schedule()
         self.transient: dict[int, Message] = {}
-        #: What is stored, by level.
+        #: Buckets of stored messages, by level.
         self.buckets: dict[int, Bucket] = {}
-        #: Some of those again, for messages that are due before long: by the number of the exchange and the time.
+        #: The buckets of messages due before long, by the number of the exchange and the time.
         self._near: dict[int, Bucket] = {}
-        #: Buckets that are not open, by when they are to be; a heap.
+        #: Buckets to open, by time; a heap.
         self._opening: list[tuple[int, int]] = []
-        #: Batches of open buckets that are not in line, by what they may hold first; a heap.
+        #: Batches of open buckets that are not scheduled yet, by the first message they may contain; a heap.
         self._unread: list[tuple[int, int, int, DelayBatch]] = []
         self._unmerged: dict[Bucket, None] = {}
         self._sweep_at = 64
@@ -111,14 +111,14 @@ class Delays:
         self._timer: Timer | None = None
         self._wakes_at_ms = NEVER
 
-    # Coming and going
+    # Adding and removing
 
     def add(self, address: bytes, properties: bytes, body: bytes, persistent: bool, priority: int, due_ms: int) -> None:
-        """Hold a message until then. One that is to outlive the process is safe with the commit of this turn."""
+        """Delay a message until ``due_ms``. A persistent one is safe with the commit of this turn."""
         now_ms = self._turn.now_ms
         message = make_message(address, properties, body, persistent, priority, now_ms)
         message.position = self._next_position
-        # Here it is when the message is due; what it says of its own expiration counts from then on.
+        # Here, expires_at_ms is the due time; the message's own expiration starts then.
         message.expires_at_ms = due_ms
         self._next_position += 1
         self.pending += 1
@@ -136,7 +136,7 @@ class Delays:
             self._arm(now_ms)
 
     def cancel(self, message: Message) -> bool:
-        """Forget a message that was found in this turn. False: it is gone already."""
+        """Delete a message found in this turn. Return False if it is gone already."""
         if message.state != READY:
             return False
         self._end(message, self.routes.of(message.address).source)
@@ -144,12 +144,12 @@ class Delays:
         return True
 
     def count_of(self, exchange: str) -> int:
-        """How many wait for this exchange."""
+        """Return how many messages are delayed for this exchange."""
         source = self.routes.by_name.get(exchange)
         return 0 if source is None else source.count
 
     def next_due_ms(self) -> int | None:
-        """When the next message is due, as far as it is known without reading."""
+        """Return when the next message is due, as far as known without reading from disk."""
         times = [self.schedule.first_live_ms()]
         for bucket in self.buckets.values():
             if not bucket.is_open:
@@ -161,11 +161,11 @@ class Delays:
 
     @property
     def held_bytes(self) -> int:
-        """What stored messages take in memory, roughly."""
+        """The approximate memory that stored messages take."""
         return 0 if self._log is None else self._log.held_bytes
 
     def delete(self) -> None:
-        """The vhost is being deleted."""
+        """Drop all delayed messages, because the vhost is being deleted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -189,7 +189,7 @@ class Delays:
     def _store(self, stored: DelayLog, source: int, message: Message, now_ms: int) -> None:
         bucket: Bucket | None
         if message.expires_at_ms - now_ms < NEAR_MS:
-            # All of them are in buckets of the same width: working out which costs more than remembering it.
+            # All of them are in buckets of the same width: a lookup is faster than computing the bucket.
             key = message.expires_at_ms >> NARROWEST | source << SOURCE_BITS
             bucket = self._near.get(key)
             if bucket is None:
@@ -206,7 +206,7 @@ class Delays:
 
     def _end(self, message: Message, source: Source) -> None:
         message.state = GONE
-        message.body = b""  # whoever still holds the object need not hold its octets
+        message.body = b""  # free the octets although others may still hold the object
         self.pending -= 1
         source.count -= 1
         if message.logged == LOGGED:
@@ -216,11 +216,11 @@ class Delays:
             self.transient.pop(message.position, None)
 
     def _record(self) -> None:
-        """What the next run must know beside the messages."""
+        """Store what the next run needs beside the messages."""
         if self._log is not None:
             self._vhost.broker.topology.set_delays(self._vhost.name, self._log.queue_id, self.routes.names)
 
-    # What is stored
+    # Storage
 
     def _make_log(self) -> DelayLog | None:
         broker = self._vhost.broker
@@ -230,7 +230,7 @@ class Delays:
         return self._log
 
     def recover(self, queue_id: int, names: Sequence[str], batches: Iterable[Batch], mark: tuple[int, int]) -> None:
-        """Take up what the last run left: descriptions only. What is overdue goes out at once, in order."""
+        """Restore what the last run left: descriptors only. Overdue messages are routed at once, in order."""
         broker = self._vhost.broker
         assert broker.journal is not None
         self._log = DelayLog(queue_id, broker.journal, self._on_written)
@@ -267,7 +267,7 @@ class Delays:
         return bucket
 
     def _on_written(self, batches: list[DelayBatch]) -> None:
-        """These are on disk now."""
+        """Free or merge batches that are now on disk."""
         stored = self._log
         if stored is None:
             return
@@ -285,7 +285,7 @@ class Delays:
             self._arm(now_ms)
 
     def read(self, batch: DelayBatch) -> list[Message]:
-        """The messages of a batch that are not gone, from memory or from disk."""
+        """Return the messages of a batch that are not gone, from memory or from disk."""
         stored = self._log
         if stored is None or batch.live == 0:
             return []
@@ -301,7 +301,7 @@ class Delays:
                 batch.batch_id,
                 error,
             )
-            # It stays on disk, for whoever can mend it.
+            # The batch stays on disk, where it may be repaired.
             self._discount(batch, batch.live)
             batch.bucket.drop(batch)
             return []
@@ -313,7 +313,7 @@ class Delays:
                 if message.expires_at_ms > stored.mark_ms:
                     kept.append(message)
                 else:
-                    # It went out before the last restart.
+                    # It was routed before the last restart.
                     batch.set_bit(message.index)
                     self._discount(batch, 1)
         if batch.live == 0:
@@ -326,7 +326,8 @@ class Delays:
         self.routes.by_number[batch.bucket.source].count -= count
 
     def _lower_mark(self, mark_ms: int) -> None:
-        """The machine's clock was set back: what is gone must be told by bits, lest it come back with the mark."""
+        """Set the mark back after the machine's clock was set back. Messages that are gone get bits, so that they do
+        not come back."""
         stored = self._log
         assert stored is not None
         while self._unread and self._unread[0][0] <= stored.mark_ms:
@@ -341,10 +342,10 @@ class Delays:
                     stored.note_dirty(batch)
         stored.set_mark(mark_ms)
 
-    # In time
+    # Timing
 
     def _arm(self, now_ms: int) -> None:
-        """See to it that the timer goes off in time for whatever is next."""
+        """Start the timer for the next thing to do."""
         at_ms = self.schedule.first_ms()
         if self._opening and self._opening[0][0] < at_ms:
             at_ms = self._opening[0][0]
@@ -358,7 +359,7 @@ class Delays:
         if at_ms > now_ms + SLEEP_MS:
             at_ms = now_ms + max(SLEEP_MS, (at_ms - now_ms) // SLEEP_PART)
         elif at_ms <= now_ms:
-            at_ms = now_ms + self._turn.is_store_behind()  # a commit makes room
+            at_ms = now_ms + self._turn.is_store_behind()  # a commit frees memory
         if at_ms < self._wakes_at_ms:
             if self._timer is not None:
                 self._timer.cancel()
@@ -366,7 +367,7 @@ class Delays:
             self._timer = self._turn.at(at_ms - now_ms, self._work)
 
     def _work(self) -> None:
-        """The timer went off: do a little of what is to be done, and come back for the rest."""
+        """Do a little of what is due, and set the timer for the rest."""
         self._timer = None
         self._wakes_at_ms = NEVER
         try:
@@ -402,7 +403,7 @@ class Delays:
                 self.schedule.put(message)
 
     def _schedule_batch(self, stored: DelayLog, batch: DelayBatch) -> None:
-        """Bring the messages of a batch in line; or, if theirs is a wide bucket, into narrower ones."""
+        """Schedule the messages of a batch or, if its bucket is wide, move them to narrower buckets."""
         messages = self.read(batch)
         if batch.live == 0:
             return
@@ -419,7 +420,7 @@ class Delays:
             self.schedule.put(message)
 
     def _merge(self, stored: DelayLog, bucket: Bucket) -> None:
-        """Make one batch of many small ones."""
+        """Merge many small batches into one."""
         messages: list[Message] = []
         for batch in bucket.small_batches():
             messages += self.read(batch)
@@ -430,22 +431,22 @@ class Delays:
             stored.add(bucket, message)
 
     def _release(self, now_ms: int) -> None:
-        """Route what is due, as long as the turn has time and the store keeps up."""
+        """Route due messages while the turn has time and the store keeps up."""
         while not self._turn.is_store_behind() and self._release_some(now_ms):
             if self._turn.is_spent(STRIDE):
                 break
 
     def _release_some(self, now_ms: int) -> bool:
-        """Route the first of what is due, in order. Was there any?"""
+        """Route the first due messages, in order. Return whether there were any."""
         while self._unread and self._unread[0][3].live == 0:
             heappop(self._unread)
-        # What is not read yet may come first.
+        # Messages not read yet may have to go first.
         barrier_ms, barrier_position = self._unread[0][:2] if self._unread else (NEVER, 0)
         due: list[Message] = []
         first_ms = self.schedule.first_ms()
         while first_ms <= now_ms and first_ms <= barrier_ms and len(due) < STRIDE:
             if not self.schedule.take_first(due, STRIDE, barrier_position if first_ms == barrier_ms else NEVER):
-                break  # those behind wait for the barrier, or the next turn
+                break  # the rest must wait for the barrier or the next turn
             first_ms = self.schedule.first_ms()
         if not due:
             return False
@@ -454,12 +455,13 @@ class Delays:
             try:
                 self._route(message, now_ms)
             except Exception:
-                # It is gone; those behind it must not be.
+                # The message is lost; those behind it must still be routed.
                 log.exception("a delayed message in vhost '%s' could not be routed", self._vhost.name)
         return True
 
     def _mark(self, due: list[Message], next_due_ms: int) -> None:
-        """All these are gone, says one number; but not of a moment of which more are to come."""
+        """Set the mark, the number that covers all these messages, which are gone. It excludes a due time that more
+        messages have."""
         stored_due_ms = 0
         for message in due:
             if message.logged == LOGGED and message.expires_at_ms > stored_due_ms:
@@ -506,6 +508,6 @@ class Delays:
         deposit(queues, inlets, address, raw, body, message.persistent, message.priority, now_ms, expires_at_ms, None)
 
     def _drop(self) -> None:
-        """There is no way for a message that was due."""
+        """Count a due message without a route."""
         self.dropped += 1
         self._vhost.counters.drop_unroutable += 1

@@ -10,7 +10,7 @@ cdef int LOGGED, SETTLED
 
 cdef class Bucket:
     cdef readonly int64_t level
-    # Shifted by and with: a C number would overflow.
+    # Operands of shifts, in which a C number would overflow.
     cdef readonly object source
     cdef readonly object power
     cdef readonly int64_t starts_at_ms

@@ -1,8 +1,9 @@
-"""The durable side of a vhost's delays: which delayed messages are written where, and what of that is gone.
+"""The log of a vhost's delays: which delayed messages are on disk, in which batch, and which are gone.
 
-A batch holds messages of one exchange that are due in one bucket of time; it is written once and deleted as a whole.
-Delays end in order, so what is gone is mostly said by one number: everything due up to `mark_ms` is. A bit per message
-tells of those beyond it, which were cancelled. What leaves here and enters queues in one turn does so in one commit.
+A batch has messages of one exchange that are due in one bucket of time; it is written once and deleted as a whole. A
+message is gone when it was routed or cancelled. Delays end in order, so one number covers most of them: all messages
+due up to `mark_ms` are gone. A bit per message marks cancelled ones beyond it. A message leaves here and enters its
+queues in one turn and so in one commit.
 """
 
 from collections.abc import Callable
@@ -14,31 +15,31 @@ from rabbitlike.broker.queues.storage.record import pack, portions
 from rabbitlike.broker.states import COMMIT_COST, LOGGED, SETTLED
 from rabbitlike.storage.api import UNORDERED_LEVELS, Batch, Work
 
-#: Positions that are set apart on disk at once.
+#: How many positions are reserved on disk at once.
 RESERVED: Final = 100_000
-#: A batch is read back in one go, so none is larger.
+#: Limits of a batch, because it is read back in one step.
 BATCH_MESSAGES: Final = 1000
 BATCH_BYTES: Final = 1 << 20
-#: Batches below the first, and the second, are merged when there are so many in a bucket: messages, octets.
+#: Batches below the first limits, or the second (messages, octets), are merged when a bucket has this many.
 SMALL: Final = ((16, 1 << 16), (128, 1 << 17))
 SMALL_BATCHES: Final = 16
-#: So long before they are due, messages are brought in line.
+#: Messages are scheduled this long before they are due.
 AHEAD_MS: Final = 2000
-#: What a message takes in memory beside its octets, roughly.
+#: About what a message takes in memory beside its octets.
 OVERHEAD: Final = 250
 
-#: The narrowest bucket, as a power of two milliseconds.
+#: Width of the narrowest bucket, as a power of two milliseconds.
 NARROWEST: Final = 10
-#: A bucket is as wide as an eighth of the time until then, or less: coarser, the farther away.
+#: A bucket is at most an eighth as wide as the delay: buckets widen with the delay.
 FINENESS: Final = 3
 
-# A level is the number of the exchange, the power of two that is the width, and which bucket of that width.
+# A level consists of the exchange's number, the width as a power of two, and the index of the bucket of that width.
 _INDEX_BITS: Final = 39
 _POWER_BITS: Final = 6
 
 
 def level_for(source: int, due_ms: int, now_ms: int) -> int:
-    """The bucket for a message that is due then."""
+    """Return the level of the bucket for a message due at ``due_ms``."""
     power = max(NARROWEST, max(due_ms - now_ms, 1).bit_length() - 1 - FINENESS)
     return level_of(source, power, due_ms)
 
@@ -48,7 +49,7 @@ def level_of(source: int, power: int, due_ms: int) -> int:
 
 
 class Bucket:
-    """Messages of one exchange that are due within one span of time."""
+    """Messages of one exchange that are due within one period."""
 
     __slots__ = (
         "batches",
@@ -71,16 +72,16 @@ class Bucket:
         self.power = code >> _INDEX_BITS & (1 << _POWER_BITS) - 1
         self.starts_at_ms = (code & (1 << _INDEX_BITS) - 1) << self.power
         self.ends_at_ms = self.starts_at_ms + (1 << self.power)
-        #: When its messages are to be brought in line. A wide one may have many to spread over narrower ones first.
+        #: When to schedule its messages. A wide one may have many to spread over narrower ones first.
         self.opens_at_ms = self.starts_at_ms - max(AHEAD_MS, (1 << self.power) // 4)
-        #: Those with something left in them, by their number; and again those of few messages, to be merged.
+        #: Batches with messages left, by number; and again those with few messages, to be merged.
         self.batches: dict[int, DelayBatch] = {}
         self.small: tuple[dict[int, DelayBatch], ...] = ({}, {})
-        #: Messages to be written with the next commit, unless gone until then.
+        #: Messages to write with the next commit, unless gone before.
         self.fresh: list[Message] = []
-        #: Its messages are in line, or on their way there.
+        #: Its messages are scheduled, or are about to be.
         self.is_open = False
-        #: They are too many to be brought in line at once.
+        #: It has too many messages to schedule at once.
         self.is_spread = False
 
     @property
@@ -100,7 +101,7 @@ class Bucket:
             small.pop(batch.batch_id, None)
 
     def detach(self) -> None:
-        """Nothing of it refers to itself any more, so that reference counting frees it."""
+        """Break reference cycles, so that reference counting frees it."""
         for batch in self.batches.values():
             batch.messages = None
         self.batches.clear()
@@ -109,7 +110,7 @@ class Bucket:
             small.clear()
 
     def small_batches(self) -> list["DelayBatch"]:
-        """Small batches, so many that they had better be one; else none."""
+        """Return enough small batches to be worth merging, or none."""
         for small in self.small:
             if len(small) >= SMALL_BATCHES:
                 return list(small.values())[:SMALL_BATCHES]
@@ -117,7 +118,7 @@ class Bucket:
 
 
 class DelayBatch:
-    """A batch on disk, or on its way there."""
+    """A batch that is on disk or being written."""
 
     __slots__ = (
         "_log",
@@ -141,18 +142,18 @@ class DelayBatch:
         self.count = batch.count
         self.first_position = batch.first_position
         self.last_position = batch.last_position
-        #: When the first of its messages was due when it was written.
+        #: When the first of its messages was due at the time of writing.
         self.due_ms = batch.expires_at_ms
         self.size = batch.body_bytes + OVERHEAD * batch.count
-        #: One bit per message that is gone; empty while none is. Those up to the mark may lack theirs.
+        #: One bit per message that is gone; empty while none is. Those up to the mark may have no bit.
         self.settled = bytearray(batch.settled)
         self.live = batch.count - sum(octet.bit_count() for octet in batch.settled)
         self.is_dirty = False
-        #: Those in memory; None: on disk only.
+        #: The messages in memory; None: on disk only.
         self.messages: list[Message] | None = None
 
     def settle(self, index: int) -> None:
-        """One of its messages is gone, and the mark does not say so."""
+        """Mark one message as gone that the mark does not cover."""
         self.set_bit(index)
         if self.live and not self.is_dirty:
             self.is_dirty = True
@@ -168,7 +169,7 @@ class DelayBatch:
 
 
 class DelayLog:
-    """What the store holds, or is about to hold, of one vhost's delays."""
+    """What the store has of one vhost's delays, or will have after the next commit."""
 
     __slots__ = (
         "_deleted",
@@ -189,7 +190,7 @@ class DelayLog:
     def __init__(self, queue_id: int, journal: Journal, told: Callable[[list[DelayBatch]], None]) -> None:
         self.queue_id = queue_id
         self._journal = journal
-        #: Hears of batches that are on disk now.
+        #: Called with batches that are now on disk.
         self._told = told
         self.is_touched = False
         self._deleted = False
@@ -197,21 +198,21 @@ class DelayLog:
         self._dirty: list[DelayBatch] = []
         self._removed: list[int] = []
         self._writing: list[DelayBatch] = []
-        #: What the batches in memory take there.
+        #: How much memory the batches in memory take.
         self.held_bytes = 0
-        #: Everything due up to here is gone.
+        #: All messages due up to this time are gone.
         self.mark_ms = 0
-        #: Positions below this one may have been given.
+        #: Positions below this one may be in use.
         self.next_position = 1
         self._is_mark_due = False
 
     @property
     def number(self) -> int:
-        """The commit that is to hold what changes now."""
+        """The number of the commit that will contain what changes now."""
         return self._journal.number
 
     def add(self, bucket: Bucket, message: Message) -> None:
-        """A message that is to be written; `expires_at_ms` is when it is due."""
+        """Add a message to write; `expires_at_ms` is its due time."""
         message.logged = LOGGED
         message.batch = None
         bucket.fresh.append(message)
@@ -223,7 +224,7 @@ class DelayLog:
         self._touch()
 
     def settle(self, message: Message) -> None:
-        """A message of the log is gone: cancelled, or due and the mark has been set by now."""
+        """Note that a message is gone: cancelled, or due, in which case the mark is set already."""
         message.logged = SETTLED
         batch = message.batch
         if batch is None:
@@ -241,7 +242,7 @@ class DelayLog:
         self._touch()
 
     def remove(self, batch: DelayBatch) -> None:
-        """Nothing of this batch is needed any more."""
+        """Remove a batch that is not needed any more."""
         batch.live = 0
         self.drop_messages(batch)
         batch.bucket.drop(batch)
@@ -249,12 +250,12 @@ class DelayLog:
         self._touch()
 
     def keep(self, batch: DelayBatch, messages: list[Message]) -> None:
-        """The batch is in memory."""
+        """Keep the batch's messages in memory."""
         batch.messages = messages
         self.held_bytes += batch.size
 
     def drop_messages(self, batch: DelayBatch) -> None:
-        """The batch is on disk, if anywhere."""
+        """Drop the batch's messages from memory."""
         if batch.messages is not None:
             batch.messages = None
             self.held_bytes -= batch.size
@@ -264,7 +265,7 @@ class DelayLog:
         self._touch()
 
     def delete(self) -> None:
-        """The vhost is gone, and all that was written of it."""
+        """Delete everything written, because the vhost is deleted."""
         self._journal.remove_queue(self.queue_id)
         self._deleted = True
         self._fresh.clear()
@@ -332,4 +333,4 @@ def size_of(message: Message) -> int:
 
 
 def _ignore(written: list[DelayBatch]) -> None:
-    """Who hears of batches once the vhost is deleted."""
+    """Do nothing: the callback for batches after the vhost is deleted."""

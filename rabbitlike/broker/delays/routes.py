@@ -1,7 +1,7 @@
-"""Where delayed messages come from and go to: how many wait for each exchange, and routes remembered per address.
+"""Exchanges and routes of delayed messages: how many messages each exchange has, and a cache of routes by address.
 
-An exchange has a number, which is part of where its messages are on disk, so that a restart can tell how many wait for
-which exchange without reading them.
+Each exchange has a number, which is part of the level of its messages on disk, so that a restart can count the messages
+of each exchange without reading them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.statistics.counters import Counters
 
-#: Addresses whose ways are remembered.
+#: How many addresses the cache of routes has.
 ROUTES_KEPT: Final = 4096
-#: Exchanges beyond this many take over the numbers of those without a message.
+#: Above this many exchanges, new ones take over the numbers of those without a message.
 SOURCES_KEPT: Final = 64
 
 
@@ -30,12 +30,12 @@ class Source:
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
-        #: How many wait for it.
+        #: How many messages are delayed for it.
         self.count = 0
 
 
 class Route:
-    """Where messages of one address go, remembered while topology stands."""
+    """The route of one address, cached until topology changes."""
 
     __slots__ = ("generation", "inlets", "queues", "routing_key", "source")
 
@@ -43,21 +43,21 @@ class Route:
         self.source = source
         self.routing_key = routing_key
         self.generation = -1
-        #: None: each message must be asked.
+        #: None: each message must be routed on its own.
         self.queues: list[Queue] | None = None
-        #: What each of them counts of it.
+        #: The counters of these queues for messages from the exchange.
         self.inlets: list[Counters] = []
 
 
 class Routes:
-    """All ways and sources of one vhost's delays. `renamed` hears when the names by number have changed."""
+    """All routes and sources of one vhost's delays. `renamed` is called when the names by number have changed."""
 
     __slots__ = ("_renamed", "_routes", "by_name", "by_number", "generation")
 
     def __init__(self, renamed: Callable[[], None]) -> None:
         self._renamed = renamed
         self._routes: dict[bytes, Route] = {}
-        #: The turn's, when a route was found last.
+        #: The turn's generation when a route was last found.
         self.generation = -1
         self.by_name: dict[str, Source] = {}
         self.by_number: list[Source] = []
@@ -81,12 +81,12 @@ class Routes:
         return route
 
     def forget(self, generation: int) -> None:
-        """Topology has changed: every route must be found anew, and no deleted queue is held by an old one."""
+        """Clear the cache after a change of topology, also so that no route holds a deleted queue."""
         self.generation = generation
         self._routes.clear()
 
     def detach(self) -> None:
-        """The vhost is deleted: nothing leads back to its delays."""
+        """Break the references to the delays of a deleted vhost."""
         self._routes.clear()
         self._renamed = _ignore
 
@@ -112,4 +112,4 @@ class Routes:
 
 
 def _ignore() -> None:
-    """Who hears of names once the vhost is deleted."""
+    """Do nothing: the callback for renames after the vhost is deleted."""

@@ -1,6 +1,6 @@
-"""Delayed messages in line: by when they are due, and then by when they were published.
+"""The schedule of delayed messages, ordered by due time and then by publishing.
 
-Those that were cancelled meanwhile stand here until their time comes, and are passed over then.
+Cancelled messages stay in the schedule until they are due and are skipped then.
 """
 
 from collections import deque
@@ -16,13 +16,13 @@ _POSITION: Final = attrgetter("position")
 
 
 class Schedule:
-    """That of one vhost."""
+    """The schedule of one vhost."""
 
     __slots__ = ("_messages", "_mixed", "_times")
 
     def __init__(self) -> None:
-        #: By when they are due; these times, a heap; and those of them whose messages came in another order than that
-        #: of publishing.
+        #: Messages by due time; a heap of these times; and the times whose messages were not added in order of
+        #: publishing.
         self._messages: dict[int, deque[Message]] = {}
         self._times: list[int] = []
         self._mixed: set[int] = set()
@@ -43,17 +43,18 @@ class Schedule:
         others.append(message)
 
     def first_ms(self) -> int:
-        """When the first is due; NEVER when there is none."""
+        """Return the first due time; NEVER if there is none."""
         return self._times[0] if self._times else NEVER
 
     def first_live_ms(self) -> int:
-        """The same, of those that are not gone."""
+        """Return the first due time of a message that was not cancelled; NEVER if there is none."""
         while self._times and not any(message.state == READY for message in self._messages[self._times[0]]):
             self._forget_first()
         return self.first_ms()
 
     def take_first(self, due: list[Message], stride: int, last_position: int) -> bool:
-        """Move those that are due first to ``due``, up to a position and until that holds a stride. Were they all?"""
+        """Move messages of the first due time to ``due``, up to a position and until ``due`` has ``stride`` messages.
+        Return whether these were all."""
         due_ms = self._times[0]
         messages = self._messages[due_ms]
         if due_ms in self._mixed:
@@ -75,7 +76,7 @@ class Schedule:
         self._mixed.clear()
 
     def _forget_first(self) -> None:
-        """Nobody is due at the first of the times any more."""
+        """Remove the first due time, which has no messages any more."""
         due_ms = heappop(self._times)
         del self._messages[due_ms]
         self._mixed.discard(due_ms)

@@ -1,7 +1,7 @@
-"""When a publish is to be delivered: the headers `x-delay` and `x-deliver-at`, read and checked.
+"""When a delayed publish is due: read and check the headers `x-delay` and `x-deliver-at`.
 
-`x-delay` is negated in what consumers get, as RabbitMQ's delayed message exchange does: it says how long the message
-waited, and a client that publishes it again with the headers it came with does not delay it again.
+Consumers get `x-delay` negated, as from RabbitMQ's delayed message exchange: it shows how long the message was delayed,
+and a client that publishes the message again with its headers does not delay it again.
 """
 
 import re
@@ -19,25 +19,25 @@ X_DELIVER_AT: Final = "x-deliver-at"
 DELAY_KEY: Final = X_DELAY.encode()
 DELIVER_AT_KEY: Final = X_DELIVER_AT.encode()
 
-#: The end of the year 9999: what datetime, and with it ISO times, can say.
+#: The end of the year 9999, the limit of datetime and so of ISO times.
 LATEST_MS: Final = 253_402_300_799_999
-#: A timestamp is in seconds; one beyond this is a client's that put milliseconds (in seconds it is the year 5138).
+#: A timestamp is in seconds; a larger one (the year 5138) comes from a client that uses milliseconds.
 MOST_SECONDS: Final = 100_000_000_000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
-#: A delay that is beyond any doubt.
+#: Larger delays need the full check.
 MOST_DELAY_MS = 1 << 50
 
 
 def is_timed(properties: Properties) -> bool:
-    """Whether the headers say when to deliver."""
+    """Return whether the headers set a delivery time."""
     return properties.header_at(DELAY_KEY) > 0 or properties.header_at(DELIVER_AT_KEY) > 0
 
 
 def plain_delay(properties: Properties) -> int:
-    """What `x-delay` says, if that is a number with a sign, as nearly always, and no other header speaks of time; 0: it
-    must be looked at more closely, or is none."""
+    """Return `x-delay` in the usual case, a signed number without `x-deliver-at`; 0: no delay, or `read_due` must do
+    the full check."""
     at = properties.header_at(DELAY_KEY)
     if at == 0 or properties.header_at(DELIVER_AT_KEY) > 0:
         return 0
@@ -46,7 +46,7 @@ def plain_delay(properties: Properties) -> int:
 
 
 def negated(properties: Properties) -> bytes:
-    """The properties with `plain_delay` negated."""
+    """Return the properties with `plain_delay` negated."""
     at = properties.header_at(DELAY_KEY) + 1
     raw = bytearray(properties.raw)
     p = raw
@@ -59,7 +59,7 @@ def negated(properties: Properties) -> bytes:
 
 
 def signed_size(raw: bytes, at: int) -> int:
-    """Octets of a number with a sign, by its type letter; 0: it is something else."""
+    """Return the size of a signed number in octets, by its type letter; 0: it has another type."""
     p = raw
     kind = p[at]
     if kind == 73:  # I
@@ -72,7 +72,7 @@ def signed_size(raw: bytes, at: int) -> int:
 
 
 def read_signed(raw: bytes, at: int) -> int:
-    """A number with a sign, by the place of its type letter; 0 when it is negative or something else."""
+    """Read a signed number, given the offset of its type letter; 0 if it is negative or has another type."""
     p = raw
     size = signed_size(raw, at)
     if size == 0 or p[at + 1] > 127:
@@ -84,8 +84,8 @@ def read_signed(raw: bytes, at: int) -> int:
 
 
 def read_due(properties: Properties, now_ms: int) -> tuple[int, Properties]:
-    """When a message is due, 0 meaning at once, and its properties as consumers shall see them. 406 for a value that
-    says nothing. parity: missing, zero and negative delays mean at once. Of two headers the later time holds."""
+    """Return when a message is due (0: at once) and its properties as consumers get them. Raise 406 for an invalid
+    value. parity: missing, zero and negative delays mean at once. If both headers are given, the later time applies."""
     delay_ms = plain_delay(properties)
     if delay_ms > 0:
         return _due(X_DELAY, now_ms, delay_ms), Properties(negated(properties))
@@ -100,7 +100,7 @@ def read_due(properties: Properties, now_ms: int) -> tuple[int, Properties]:
     if deliver_at_ms > now_ms:
         due_ms = max(due_ms, _due(X_DELIVER_AT, deliver_at_ms, 0))
     if due_ms and delay_ms > 0:
-        # parity: whatever its type was, it is a signed integer now.
+        # parity: whatever its type was, it becomes a signed integer.
         headers.put(X_DELAY, -delay_ms, "I" if delay_ms < 1 << 31 else "l")
         properties = properties.replace(headers=headers)
     return due_ms, properties
@@ -135,14 +135,14 @@ def _deliver_at(headers: Table) -> int:
         except ValueError:
             moment = None
         if moment is not None:
-            # A time without a zone is UTC: the machine's own zone is none of a client's business.
+            # A time without a zone is UTC: the machine's own zone must not matter to clients.
             moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
             return (moment - _EPOCH) // timedelta(milliseconds=1)
     raise _refuse(headers, X_DELIVER_AT, "milliseconds since 1970, a timestamp or an ISO 8601 time")
 
 
 def _integer(value: Value) -> int | None:
-    """parity: of a number with a fraction, what stands before the point."""
+    """parity: only the integer part of a number counts."""
     if isinstance(value, float):
         return int(value) if isfinite(value) else None
     if isinstance(value, int | Decimal) and not isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Looking at a vhost's delayed messages: all of them, one of them, and what is shown of each.
+"""Browse a vhost's delayed messages: all of them or a single one, and the view of each.
 
-What is on disk is read a batch at a time and not kept. Whoever walks takes a pause between two portions; a message
-that is due, or moved to another bucket, meanwhile may be missed.
+Messages on disk are read a batch at a time and not kept. Callers pause between two portions; they may miss a message
+that becomes due or moves to another bucket meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.message import Message
     from rabbitlike.broker.views import View
 
-#: Messages in memory that are looked at without a pause.
+#: How many messages in memory are handled without a pause.
 PORTION: Final = 500
 #: Widths of buckets, as powers of two milliseconds.
 POWERS: Final = range(10, 46)
@@ -30,9 +30,10 @@ NEVER: Final = 1 << 62
 
 
 def portions(delays: Delays, after_ms: int = 0) -> Iterator[tuple[int, Callable[[], list[Message]]]]:
-    """All that waits, in portions: a time before which nothing in this one or any later one is due, and how to get it.
+    """Yield all delayed messages in portions: a time before which no message of this or a later portion is due, and a
+    function that returns the portion.
 
-    What can only be due before `after_ms` is left out.
+    Portions whose messages are all due before `after_ms` are left out.
     """
     transient = list(delays.transient.values())
     for at in range(0, len(transient), PORTION):
@@ -51,7 +52,7 @@ def _ready(messages: list[Message]) -> list[Message]:
 
 
 def find(delays: Delays, due_ms: int, position: int) -> Iterator[Message | None]:
-    """The message of this number; None means: pause. Use it in the turn in which it was found."""
+    """Find the message with this number. Yields None as a pause. Use the message in the turn in which it was found."""
     transient = delays.transient.get(position)
     if transient is not None and transient.expires_at_ms == due_ms:
         yield transient
@@ -75,7 +76,7 @@ def find(delays: Delays, due_ms: int, position: int) -> Iterator[Message | None]
 
 
 def id_of(message: Message) -> str:
-    """What names a delayed message: when it is due, and its number."""
+    """Return the id of a delayed message: its due time and its number."""
     return f"{message.expires_at_ms}-{message.position}"
 
 

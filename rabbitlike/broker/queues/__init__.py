@@ -1,1 +1,1 @@
-"""Queues: what is ready, who gets it next, and what becomes of it."""
+"""Queues: ready messages, their delivery, and what happens to them afterwards."""

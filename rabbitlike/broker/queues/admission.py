@@ -1,10 +1,10 @@
-"""Publishers that wait for the consumers of one queue, because that is cheaper than writing a backlog to disk.
+"""Admission control: publishers wait for a queue's consumers where that is cheaper than writing a backlog to disk.
 
 A queue is congested when more than `CONGESTION_BYTES` are ready in memory. Its publishers wait only if its consumers
-would empty it within `PATIENCE_MS` at their present rate, and until that rate is measured, which takes less than
-paging. Slower consumers get a backlog on disk, and nobody waits for them. A queue that pages already holds its
+would empty it within `PATIENCE_MS` at their present rate, and while that rate is being measured, which takes less time
+than paging. With slower consumers the backlog goes to disk and no publisher waits. A queue that pages already holds its
 publishers for longer (`RECOVERY_MS`): its consumers have become slower, and paging would never end by itself.
-Publishers go on in the order they came, a few at a time, once half of that has gone; or when consumers stop.
+Publishers go on in order of arrival, a few at a time, once half of that is consumed, or when consumers stop.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 CONGESTION_BYTES: Final = 4 * 1024 * 1024
 PATIENCE_MS: Final = 50
-#: The same for a queue that has begun to page.
+#: The same for a queue that already pages.
 RECOVERY_MS: Final = 250
-#: The rate of the consumers is measured over this long, at least. The better of the last two counts: a consumer that
-#: waits for a processor has not stopped.
+#: The consumers' rate is measured over at least this time. The better of the last two samples counts, because a
+#: consumer that waits for a CPU has not stopped.
 SAMPLE_MS: Final = 20
-#: How often those that wait are looked after.
+#: How often waiting publishers are checked.
 LOOK_MS: Final = 5
-#: The longest that publishers wait for consumers that have stopped.
+#: The maximum time that publishers wait for consumers that have stopped.
 STOPPED_MS: Final = 3 * SAMPLE_MS + LOOK_MS
-#: What one publisher may bring with its next read, about.
+#: About how much one publisher may add with its next read.
 READ_BYTES: Final = 256 * 1024
 
 
 class AdmissionControl:
-    """Made for a queue when it is congested for the first time."""
+    """The admission control of a queue, created when it is congested for the first time."""
 
     __slots__ = (
         "_admitted_at_ms",
@@ -48,23 +48,23 @@ class AdmissionControl:
 
     def __init__(self, queue: "Queue", congestion_bytes: int) -> None:
         self._queue = queue
-        #: Publishers are let in again when this much, or less, is left.
+        #: Publishers are admitted again when at most this much is left.
         self._room_bytes = congestion_bytes // 2
         self._waiters: dict[Publishing, None] = {}
         self._timer: Timer | None = None
-        #: When publishers were let in last.
+        #: When publishers were admitted last.
         self._admitted_at_ms = 0
-        #: Messages handed out per millisecond in the last two samples since the queue became congested, if there are
+        #: Messages delivered per millisecond in the last two samples since the queue became congested, if there are
         #: any.
         self._rate = 0.0
         self._former_rate = 0.0
         self._is_measured = False
-        #: When the sample at hand began, and how many messages had been handed out by then. 0: there is none.
+        #: When the current sample began, and how many messages had been delivered by then. 0: there is none.
         self._sampled_at_ms = 0
         self._counted = 0
 
     def wait(self, publisher: Publishing) -> bool:
-        """Must this publisher wait? It is told when it may go on."""
+        """Return whether this publisher must wait. If so, `resume_publishing` is called later."""
         self._sample()
         if self._has_room() or not self._is_soon_empty():
             return False
@@ -74,11 +74,11 @@ class AdmissionControl:
         return True
 
     def leave(self, publisher: Publishing) -> None:
-        """This publisher is gone."""
+        """Remove a publisher whose connection has closed."""
         self._waiters.pop(publisher, None)
 
     def drained(self) -> None:
-        """Messages were handed out."""
+        """Admit publishers after deliveries, if enough was consumed."""
         if not self._has_room():
             return
         if not self._waiters:
@@ -86,12 +86,12 @@ class AdmissionControl:
             self._is_measured = False
             self._rate = 0.0
         elif (now_ms := self._queue.turn.now_ms) != self._admitted_at_ms:
-            # Once a millisecond: those let in just now have not been read yet.
+            # Once a millisecond, because those admitted just now have not been read yet.
             self._admitted_at_ms = now_ms
             self._admit(max(1, self._room_bytes // READ_BYTES))
 
     def stop(self) -> None:
-        """The queue is gone: nobody need wait for it."""
+        """Admit all publishers, because the queue is deleted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -113,7 +113,7 @@ class AdmissionControl:
 
     def _has_room(self) -> bool:
         ready = self._queue.ready
-        # A queue that is empty finds out with the next message that it need not page any more.
+        # An empty queue notices only with its next message that it need not page any more.
         return ready.memory_bytes <= self._room_bytes and (not ready.is_spilling or ready.count == 0)
 
     def _is_soon_empty(self) -> bool:
@@ -128,8 +128,8 @@ class AdmissionControl:
         elapsed_ms = queue.turn.now_ms - self._sampled_at_ms
         if self._sampled_at_ms != 0 and elapsed_ms < SAMPLE_MS:
             return
-        # What came in and is not ready any more has been handed out, or is gone otherwise. Returned messages make it
-        # less, which only lets publishers in.
+        # Messages that arrived and are not ready any more were delivered or removed. Returned messages lower the
+        # number, which only admits publishers earlier.
         counted = queue.last_position - queue.ready.count
         if self._sampled_at_ms != 0:
             self._former_rate = self._rate

@@ -1,10 +1,10 @@
-"""Looking at what is ready without touching it, and taking single messages out by their positions.
+"""Browse ready messages without changing them, and remove or move single messages by position.
 
-A walk goes in the order of delivery and remembers no more than the place it has come to, so whatever enters, leaves or
-goes to disk between two steps does not confuse it. Each step reads one page at most, or some messages in memory; pages
-that are only to be skipped are not read. Looking changes nothing: no flag, no order, no time to live.
+A walk follows the order of delivery and remembers only its current place, so messages may be added, removed or paged
+out between two steps. Each step reads at most one page, or some messages in memory; pages that are skipped are not
+read. Browsing changes nothing: no flag, no order, no TTL.
 
-Taking out and moving happen within one turn and so are in one commit: a message is in one place or the other.
+Removing and moving happen within one turn and so in one commit: a message is always in exactly one place.
 """
 
 from bisect import bisect_right
@@ -26,14 +26,14 @@ from rabbitlike.protocol.properties import Properties
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-#: Messages in memory that one step looks at, and pages that one step skips: well under a millisecond.
+#: Messages in memory per step, and pages skipped per step: well under a millisecond.
 STEP: Final = 500
-#: Above every level.
+#: Higher than every level.
 TOP: Final = 1 << 30
 
 
 class Cursor(NamedTuple):
-    """A message's place in the line: higher levels go first, within a level lower positions."""
+    """A place in the order of delivery: higher levels go first, within a level lower positions."""
 
     level: int
     position: int
@@ -41,11 +41,11 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A ready message as a walk found it. The message is to be read, never changed."""
+    """A ready message found by a walk. Callers must not change the message."""
 
     cursor: Cursor
     message: Message
-    #: The page on disk that it was read from; None: it is in memory.
+    #: The page on disk that contains it; None: it is in memory.
     page: Page | None = None
 
     @property
@@ -54,8 +54,8 @@ class Seen:
 
 
 class Walk:
-    """A walk over the ready messages of one queue, from ``after`` (None: the front), past ``offset`` of them; only over
-    those with positions above ``newer_than``, and older ones cost nothing.
+    """Walks over the ready messages of one queue, from ``after`` (None: the front), skipping ``offset`` of them.
+    Only positions above ``newer_than`` count; older messages cost nothing.
 
     while not walk.is_done:
         for seen in walk.step(): …
@@ -66,12 +66,12 @@ class Walk:
         self._queue = queue
         self._newer_than = newer_than
         self._skip = offset
-        #: The last message seen or skipped: another walk can go on from here.
+        #: The last message seen or skipped: another walk can continue from here.
         self.cursor = Cursor(TOP, 0) if after is None else after
         self.is_done = False
 
     def step(self) -> list[Seen]:
-        """The next few messages in order. Perhaps none, even before the end: some were skipped, or are gone."""
+        """Return the next few messages in order. May be empty before the end, if messages were skipped or removed."""
         for number, level in self._queue.ready.numbered():
             if number > self.cursor.level:
                 continue
@@ -84,7 +84,7 @@ class Walk:
         return []
 
     def _step_in(self, level: Level) -> list[Seen] | None:
-        """None: there is nothing more in this level."""
+        """Return the next messages of this level; None: there are no more."""
         number, position = self.cursor
         if front := level.front_after(position, STEP):
             return self._past([Seen(Cursor(number, message.position), message) for message in front])
@@ -101,7 +101,7 @@ class Walk:
         return None
 
     def _past(self, seen: list[Seen]) -> list[Seen]:
-        """Those that are not to be skipped."""
+        """Advance the cursor and return the messages that are not skipped."""
         if seen:
             self.cursor = seen[len(seen) - 1].cursor
         skipped = min(self._skip, len(seen))
@@ -109,7 +109,7 @@ class Walk:
         return seen[skipped:]
 
     def _skip_pages(self, level: Level) -> Page | None:
-        """The next page that is to be read, unless so many are skipped that it is time to pause."""
+        """Return the next page to read, or None if enough pages were skipped for one step."""
         assert level.pages is not None
         number, position = self.cursor
         first = bisect_right(level.pages, position, key=attrgetter("last_position"))
@@ -122,7 +122,7 @@ class Walk:
 
 
 def find(queue: "Queue", positions: Collection[int]) -> list[Seen]:
-    """Those of the positions that hold a ready message, in order of delivery. A page is read once for all in it."""
+    """Return the ready messages at these positions, in order of delivery. Each page is read only once."""
     wanted = set(positions)
     found: list[Seen] = []
     for number, level in queue.ready.numbered():
@@ -140,7 +140,7 @@ def find(queue: "Queue", positions: Collection[int]) -> list[Seen]:
 
 
 def _held(level: Level, wanted: Collection[int]) -> list[Message]:
-    """What is in memory of the wanted positions, in no order."""
+    """Return the messages in memory at the wanted positions, in no order."""
     found = [message for position, message in level.returned if position in wanted and message.state != GONE]
     for ring in (level.ring, level.tail):
         if ring is not None:
@@ -159,7 +159,7 @@ def _page_of(level: Level, position: int) -> Page | None:
 
 
 def remove(queue: "Queue", positions: Collection[int]) -> int:
-    """Delete ready messages: they are not dead-lettered. How many were there."""
+    """Delete ready messages without dead-lettering them. Return how many there were."""
     found = find(queue, positions)
     for seen in found:
         queue.drop(seen.message, seen.page)
@@ -173,11 +173,11 @@ def move(
     routing_key: str | None = None,
     may_use: Callable[[str], bool] = lambda key: True,
 ) -> int:
-    """Publish ready messages anew and take them out of ``queue``. How many went.
+    """Publish ready messages again and remove them from ``queue``. Return how many were moved.
 
-    Through an exchange they go by ``routing_key``, or else by the keys they had come with. One that no queue would take
-    (no route, a full queue that refuses), or with a key that ``may_use`` refuses, stays where it is. Times to live
-    start anew, as with any publish.
+    An exchange routes them by ``routing_key``, or else by the keys they were published with. A message stays if no
+    queue would take it (no route, or a full queue that rejects it) or if ``may_use`` refuses one of its keys. TTLs
+    start again, as with any publish.
     """
     moved = 0
     for first_seen in find(queue, positions):
@@ -198,7 +198,7 @@ def _targets(
     routing_key: str | None,
     may_use: Callable[[str], bool],
 ) -> tuple[bytes, list["Queue"]]:
-    """Under which address it goes on, and the queues that will take it."""
+    """Return the new address of a message and the queues that will take it."""
     properties = Properties(message.properties)
     keys = original_keys(routing_key_of(message.address), properties) if routing_key is None else [routing_key]
     if isinstance(destination, Exchange):
@@ -212,15 +212,15 @@ def _targets(
     ready: list[Queue] = []
     for target in targets:
         if not target.has_room(1, len(message.body)) and target is not source:
-            target.make_room()  # somebody may take what is ready there, and make room
+            target.make_room()  # consumers may take what is ready there
         if target.has_room(1, len(message.body)):
             ready.append(target)
     return address, ready
 
 
 def _seen_again(queue: "Queue", seen: Seen) -> Seen | None:
-    """The same message, if it is still ready. A queue that gets its own messages back may have handed others out to
-    make room, or have read pages back to memory."""
+    """Return the same message if it is still ready. A queue that gets its own messages back may have delivered others
+    to make space, or read pages back into memory."""
     if _is_ready(seen):
         return seen
     found = find(queue, [seen.message.position]) if seen.page is not None else []

@@ -1,8 +1,8 @@
-"""Who gets the next message: round robin among the consumers of the highest priority that can take one.
+"""The choice of the next consumer: round robin among those of the highest priority that can take a message.
 
-A consumer found unable to take is parked, out of the rotation, until it says otherwise: asking costs nothing per
-message, however many consumers wait for credit. With a single active consumer only that one is ever in the rotation.
-No call looks through all consumers: one that leaves stays in the rotation, marked, until there are many such.
+A consumer that cannot take a message is parked, out of the rotation, until it can again: consumers that wait for credit
+cost nothing per message. With a single active consumer, only that one is ever in the rotation. No call scans all
+consumers: a consumer that leaves is only marked and stays in the rotation until many are marked.
 """
 
 from math import exp
@@ -10,12 +10,12 @@ from math import exp
 from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.turn import Turn
 
-#: How fast `utilisation` forgets: what was so many milliseconds ago counts for a third.
+#: How fast `utilisation` forgets: time this many milliseconds ago has a weight of about a third.
 MEMORY_MS = 1000
 
 
 class PriorityGroup:
-    """Consumers of one priority that are not parked; `turn` is whose turn it is."""
+    """Consumers of one priority that are not parked; `turn` is the index of the next one."""
 
     __slots__ = ("left", "members", "priority", "turn")
 
@@ -47,27 +47,27 @@ class Consumers:
 
     def __init__(self, single_active: bool, turn: Turn) -> None:
         self.single_active = single_active
-        #: In the order they came, parked or not.
+        #: In order of arrival, parked or not.
         self.all: dict[Subscriber, None] = {}
-        #: The only one served, on a queue with a single active consumer.
+        #: The only consumer that gets messages, on a queue with a single active consumer.
         self.active: Subscriber | None = None
-        #: The only one there may be, because it asked for that.
+        #: The consumer with exclusive access.
         self.exclusive: Subscriber | None = None
-        #: Whose turn it was last has nobody to share with: it goes on until it can take no more.
+        #: The last consumer is the only one in its group: it gets messages until it can take no more.
         self.is_alone = False
         self._groups: list[PriorityGroup] = []
-        #: How many there are of each priority.
+        #: How many consumers have each priority.
         self._in_line: dict[int, int] = {}
         self._turn = turn
-        #: A message was ready and nobody could take it; since when that is so, or is not; and how long it was not so
-        #: before.
+        #: A message was ready and no consumer could take it; since when this is so, or is not; and how long it was not
+        #: so before.
         self._is_stalled = False
         self._since_ms = turn.now_ms
         self._active_ms = 0
         self._average = 1.0
 
     def utilisation(self, now_ms: int) -> float:
-        """parity: the share of the time, lately, in which a message could be handed out at once."""
+        """parity: the share of recent time in which a message could be delivered at once."""
         if not self.all:
             return 0.0
         if self._is_stalled:
@@ -85,15 +85,15 @@ class Consumers:
         self._since_ms = self._turn.now_ms
 
     def _blend(self, active_ms: int, stalled_ms: int) -> float:
-        """The average with these two stretches of time added."""
-        total_ms = float(active_ms + stalled_ms)  # compiled, integers would be divided as in C
+        """Return the average with these two periods added."""
+        total_ms = float(active_ms + stalled_ms)  # when compiled, integers would be divided as in C
         if total_ms <= 0.0:
             return self._average
         kept: float = exp(-total_ms / MEMORY_MS)
         return self._average * kept + active_ms / total_ms * (1.0 - kept)
 
     def admit(self, exclusive: bool) -> bool:
-        """May another one join?"""
+        """Return whether another consumer may join."""
         return self.exclusive is None and not (exclusive and (self.all or self.single_active))
 
     def add(self, consumer: Subscriber, exclusive: bool = False) -> None:
@@ -110,7 +110,7 @@ class Consumers:
             consumer.parked = True
 
     def remove(self, consumer: Subscriber) -> bool:
-        """Take a consumer out; was it there?"""
+        """Remove a consumer. Return whether it was there."""
         if consumer not in self.all:
             return False
         del self.all[consumer]
@@ -121,7 +121,7 @@ class Consumers:
             self.exclusive = None
         if not consumer.parked:
             self._leave(consumer)
-        # Credit that comes back to it later must not bring it back.
+        # Credit that arrives later must not add it again.
         consumer.parked = False
         if self.active is consumer:
             self.active = self._next_active()
@@ -130,7 +130,7 @@ class Consumers:
         return True
 
     def remove_all(self) -> list[Subscriber]:
-        """Take every consumer out; who they were."""
+        """Remove all consumers and return them."""
         gone = list(self.all)
         self.all.clear()
         self._in_line.clear()
@@ -141,7 +141,7 @@ class Consumers:
         return gone
 
     def _next_active(self) -> Subscriber | None:
-        """parity: the next in line takes over, those of a higher priority first."""
+        """parity: the first consumer of the highest priority takes over."""
         highest = max(self._in_line, default=0)
         for consumer in self.all:
             if consumer.priority == highest:
@@ -149,14 +149,14 @@ class Consumers:
         return None
 
     def unpark(self, consumer: Subscriber) -> bool:
-        """It can take messages again; does that matter to the queue?"""
+        """Return a consumer to the rotation. Return False if it does not change what the queue can deliver."""
         if not consumer.parked or (self.single_active and consumer is not self.active):
             return False
         self._enter(consumer)
         return True
 
     def take(self) -> Subscriber | None:
-        """Whose turn it is, or None when nobody can take a message."""
+        """Return the next consumer, or None if none can take a message."""
         for group in self._groups:
             while group.members:
                 members = group.members
@@ -175,7 +175,7 @@ class Consumers:
                     consumer.parked = True
                     at += 1
                 if at > first:
-                    # In one piece: each by itself would move all that stand behind it.
+                    # All at once: each deletion moves all members behind it.
                     del members[first:at]
                 if found is not None:
                     group.turn = first + 1
@@ -194,7 +194,7 @@ class Consumers:
         place = 0
         for group in self._groups:
             if group.priority == consumer.priority:
-                # parity: behind all others, the one that was served last included.
+                # parity: behind all others, including the one that got the last message.
                 if 0 < group.turn < len(group.members):
                     group.members.insert(group.turn, consumer)
                     group.turn += 1
@@ -210,7 +210,7 @@ class Consumers:
         self._groups.insert(place, group)
 
     def _leave(self, consumer: Subscriber) -> None:
-        """One that is not parked goes out of the rotation."""
+        """Remove a consumer that is not parked from the rotation."""
         consumer.left = True
         for group in self._groups:
             if group.priority == consumer.priority:
@@ -223,7 +223,7 @@ class Consumers:
 
 
 def _tidy(group: PriorityGroup) -> None:
-    """Drop those that have left."""
+    """Delete the members that have left."""
     members: list[Subscriber] = []
     turn = group.turn
     for at, consumer in enumerate(group.members):

@@ -1,8 +1,9 @@
-"""Messages of one queue that are deferred: in nobody's hands and not in line, but not settled either.
+"""Messages of one queue that are deferred: neither ready nor unacked nor settled.
 
-Beyond the queue's window one that is on disk leaves its octets there and only its place is remembered; a batch is read
-back for as many of it as are wanted soon. After a restart all start that way: nothing is read before its time. Why they
-stand here, and until when, is known to those that derive from this, who are given a timer by it as well.
+When they exceed the queue's window, those that are on disk drop their contents from memory and only their positions
+remain; reading a batch back loads those of its messages that are wanted soon. After a restart all start without
+contents, and nothing is read before its time. Subclasses decide why and until when messages are deferred; the base
+class gives them a timer.
 """
 
 from collections import deque
@@ -17,12 +18,12 @@ from rabbitlike.broker.states import LOGGED, MESSAGE_COST, UNLOGGED
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-#: When it is wanted, position, message. Positions are unlike, so messages are never compared.
+#: When it is wanted, position, message. Positions are unique, so messages are never compared.
 DeferredEntry = tuple[int, int, Message]
 
 
 class DeferredMessages(FirstDue):
-    """To be derived from. A message without octets has no properties, as no other has."""
+    """Base class. A message without contents has empty properties; no other message has."""
 
     __slots__ = ("_here", "_light", "_queue", "_unwritten", "body_bytes", "count", "memory_bytes")
 
@@ -31,12 +32,12 @@ class DeferredMessages(FirstDue):
         self._queue = queue
         #: All of them, by position.
         self._here: dict[int, Message] = {}
-        #: Those whose octets are on disk only, by batch.
+        #: Those whose contents are on disk only, by batch.
         self._light: dict[int, list[DeferredEntry]] = {}
-        #: Those that came when the window was full and were not on disk yet.
+        #: Those that came when the window was full and are not on disk yet.
         self._unwritten: deque[DeferredEntry] = deque()
         self.count = 0
-        #: Of those never read since a restart, a guess.
+        #: Includes estimates for messages not read since a restart.
         self.body_bytes = 0
         self.memory_bytes = 0
 
@@ -44,7 +45,7 @@ class DeferredMessages(FirstDue):
         return position in self._here
 
     def put(self, message: Message, wanted_at: int) -> None:
-        """``wanted_at`` may be a time or a place in a line: the lower, the sooner."""
+        """Add a message. ``wanted_at`` is a time or a sequence number; the lowest is wanted first."""
         self._here[message.position] = message
         self.count += 1
         self.body_bytes += len(message.body)
@@ -55,7 +56,7 @@ class DeferredMessages(FirstDue):
     def put_unread(
         self, batch: StoredBatch, index: int, position: int, attempts: int, wanted_at: int, size: int
     ) -> Message:
-        """One that stood here when the last run ended; its body is of about that size."""
+        """Add a message deferred when the last run ended; ``size`` is the approximate size of its body."""
         message = Message(b"", b"", b"", True, -1, 0)
         message.position = position
         message.attempts = attempts
@@ -70,17 +71,17 @@ class DeferredMessages(FirstDue):
         return message
 
     def leave(self, message: Message) -> None:
-        """It stands here no more."""
+        """Remove a message."""
         del self._here[message.position]
         self.count -= 1
-        # What was guessed of messages never read may have been too much or too little.
+        # The estimate for messages never read may have been too high or too low.
         self.body_bytes = max(0, self.body_bytes - len(message.body)) if self.count else 0
         self.memory_bytes -= cost_of(message)
         if self.count == 0:
             self._unwritten.clear()
 
     def clear(self) -> list[Message]:
-        """None stands here any more; those that did, perhaps without their octets."""
+        """Remove all messages and return them; some may be without contents."""
         messages = list(self._here.values())
         self._here = {}
         self._light = {}
@@ -90,8 +91,8 @@ class DeferredMessages(FirstDue):
         return messages
 
     def read(self, wanted: Message, until: int, room: int) -> None:
-        """Bring a message's octets back, and with them those of its batch that are wanted until then, if there is
-        room. It has none afterwards if the batch cannot be read, which has been told then."""
+        """Load a message's contents, and those of its batch wanted until ``until``, while ``room`` lasts. If the batch
+        is unreadable, which is already reported, the message stays empty."""
         assert isinstance(wanted.batch, StoredBatch)
         entries = self._light.pop(wanted.batch.batch_id, [])
         entries.sort(key=itemgetter(0, 1))
@@ -118,9 +119,9 @@ class DeferredMessages(FirstDue):
             self._light[wanted.batch.batch_id] = later
 
     def _lighten(self, entry: DeferredEntry) -> None:
-        """The window is full: let go of what is on disk, and see to it that the rest will be."""
+        """The window is full: free the contents of messages on disk, and write the others."""
         if entry[2].logged == UNLOGGED and self._queue.log is not None:
-            self._queue.log.add(entry[2])  # it need not outlive us, but its octets are to leave memory
+            self._queue.log.add(entry[2])  # only to free its memory; it need not survive a restart
         self._unwritten.append(entry)
         while self._unwritten:
             _, position, message = self._unwritten[0]

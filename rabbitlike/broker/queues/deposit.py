@@ -1,4 +1,4 @@
-"""The last step of every way into queues: published, delayed, dead-lettered, moved and traced messages all end here."""
+"""The last step of every way into queues: for published, delayed, dead-lettered, moved and traced messages."""
 
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,10 @@ def deposit(
     refused: "list[Queue] | None",
     is_promised: bool = False,
 ) -> bool:
-    """Give each queue a message of its own around these octets. False: some refused it, and are added to `refused`.
+    """Give each queue its own message with these contents. Return False if some reject it; `refused` collects those.
 
-    `inlets` counts what the exchange gave each of these queues; None if that is not counted. `is_promised`: they keep
-    room for it.
+    `inlets` counts what each queue gets from the exchange; None if that is not counted. `is_promised`: the queues have
+    reserved space for it.
     """
     accepted = True
     for at, queue in enumerate(queues):
@@ -43,7 +43,7 @@ def deposit(
 
 
 def deposit_copies(queues: "list[Queue]", message: Message) -> "list[Queue]":
-    """The same around the octets of a message, which itself goes nowhere. The queues that refused it."""
+    """Give each queue a copy of a message. Return the queues that rejected it."""
     refused: list[Queue] = []
     deposit(
         queues,
@@ -61,5 +61,5 @@ def deposit_copies(queues: "list[Queue]", message: Message) -> "list[Queue]":
 
 
 def inlets_of(queues: "list[Queue]", exchange: "Exchange") -> list[Counters]:
-    """Where each of these queues counts what it gets from this exchange."""
+    """Return the counters of each queue for messages from this exchange."""
     return [queue.inlet(exchange) for queue in queues]

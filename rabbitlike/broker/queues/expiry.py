@@ -1,8 +1,8 @@
-"""Which messages of a queue expire when, and that they do: anywhere in the queue, in memory or on disk, on time.
+"""Expire a queue's ready messages on time, anywhere in the queue, in memory or on disk.
 
-Messages of the queue's own TTL stand in the order they expire in, so the heads of the levels tell and they need no
-entry. All others, and pages, have an entry in a heap; one whose message is not ready any more is passed over. There is
-one timer, for what is due first.
+Messages with the queue's own TTL are in the order in which they expire, so checking the first of each level is enough
+and they need no entry. All others, and pages, have an entry in a heap; entries of messages no longer ready are skipped.
+One timer runs, for the first message that expires.
 """
 
 from heapq import heapify, heappop, heappush
@@ -19,9 +19,9 @@ from rabbitlike.clock import Timer
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-#: The heap is rebuilt when it holds this many more entries than messages that may still expire.
+#: The heap is rebuilt when it has this many more entries than messages that may still expire.
 STALE_ENTRIES = 1024
-#: Messages of a page that expire in one step.
+#: How many messages of a page expire in one step.
 STEPS_PER_PAGE = 16
 
 
@@ -46,42 +46,42 @@ class Expiry:
         self._queue = queue
         self._ready = ready
         self._turn = turn
-        #: The number in the middle is unlike any other, so that neither messages nor pages are ever compared.
+        #: The third number is unique, so that neither messages nor pages are ever compared.
         self._heap: list[tuple[int, int, int, Message | Page]] = []
         self._count = 0
         self._timer: Timer | None = None
         self._due_at_ms = 0
-        #: Some are due and the turn had no time for all: work goes on, and looks for what is due next at its end.
+        #: More messages have expired than the turn had time for: later turns continue, and set the timer at the end.
         self._is_expiring = False
-        #: The queue's own; -1: none.
+        #: The queue's own TTL; -1: none.
         self._ttl_ms = -1
-        #: Messages of the queue's TTL may be waiting, and will expire in the order they stand in: those that arrive
-        #: need no entry of their own. Not so when others, of another TTL or none, wait before them.
+        #: The queue may contain messages with its TTL; and whether they expire in the order of their positions, so that
+        #: new ones need no entry. They do not if messages with another TTL, or none, are in front of them.
         self._had_ttl = False
         self._in_order = False
 
     def change_ttl(self, ttl_ms: int) -> None:
-        """From now on messages that arrive live that long; -1: for ever."""
+        """Set the TTL of messages that arrive from now on; -1: none."""
         if ttl_ms != self._ttl_ms:
             self._in_order = self._queue.is_idle
             self._had_ttl = self._had_ttl or ttl_ms >= 0
             self._ttl_ms = ttl_ms
 
     def stamp(self, message: Message) -> None:
-        """A message arrives: it lives as long as it says itself, but no longer than the queue's TTL."""
+        """Set when a new message expires: after its own TTL, but no later than the queue's."""
         if self._ttl_ms >= 0:
             expires_at_ms = message.published_at_ms + self._ttl_ms
             if message.expires_at_ms == 0 or expires_at_ms < message.expires_at_ms:
                 message.expires_at_ms = expires_at_ms
 
     def remember(self, message: Message) -> None:
-        """This message is ready, and will expire."""
+        """Note when a ready message expires."""
         is_of_ttl = self._ttl_ms >= 0 and message.expires_at_ms == message.published_at_ms + self._ttl_ms
         if is_of_ttl and not self._in_order and self._ready.count == 1:
             self._in_order = self._queue.unacked_count == 0 and self._queue.awaiting_retry_count == 0
         if not is_of_ttl or not self._in_order:
             if len(self._heap) > 2 * self._ready.count + STALE_ENTRIES:
-                # Most entries are of messages consumed long before they were due.
+                # Most entries are of messages that were consumed long before.
                 self._heap = [entry for entry in self._heap if isinstance(entry[3], Page) or entry[3].state == READY]
                 heapify(self._heap)
             self._count += 1
@@ -89,14 +89,14 @@ class Expiry:
         self._watch(message.expires_at_ms)
 
     def remember_page(self, page: Page) -> None:
-        """Messages that are on disk only expire in time, too."""
+        """Note when the first message of a page on disk expires."""
         if page.expires_at_ms:
             self._count += 1
             heappush(self._heap, (page.expires_at_ms, page.first_position, self._count, page))
             self._watch(page.expires_at_ms)
 
     def clear(self) -> list[tuple[int, int, int, Message | Page]]:
-        """Nothing is ready any more; what was known of it, which nobody else has."""
+        """Remove all entries and return them. No other reference to the list exists."""
         heap = self._heap
         self._heap = []
         return heap
@@ -107,12 +107,12 @@ class Expiry:
             self._timer = None
 
     def detach(self) -> None:
-        """The queue is deleted: hold it no longer, so that reference counting frees both."""
+        """Drop the reference to the deleted queue, so that reference counting frees both."""
         self.stop()
         self._queue = None  # type: ignore[assignment]
 
     def _watch(self, expires_at_ms: int) -> None:
-        """See to it that somebody looks when a message that expires then is due."""
+        """Start the timer for a message that expires at this time, unless it runs for an earlier one."""
         if self._is_expiring:
             return
         if self._timer is not None:
@@ -128,8 +128,8 @@ class Expiry:
             self._turn.run(self._expire_some)
 
     def _expire_some(self) -> bool:
-        """Retire what is due, and set the timer for what is due next. True: there is more than the turn has time
-        for."""
+        """Expire messages that are due, and set the timer for the next one. Return True if there are more than the turn
+        has time for."""
         self._is_expiring = False
         if self._queue is None or self._queue.deleted:
             return False
@@ -147,7 +147,7 @@ class Expiry:
         return False
 
     def _expire_entries(self, now_ms: int) -> bool:
-        """Those that have an entry. Are all done that are due?"""
+        """Expire messages that have an entry. Return whether all due ones are done."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             message = heappop(heap)[3]
@@ -161,7 +161,7 @@ class Expiry:
         return True
 
     def _expire_heads(self, now_ms: int) -> bool:
-        """With one TTL for all, what expires next stands first in its level. Are all done that are due?"""
+        """Expire messages with the queue's TTL, the first of each level. Return whether all due ones are done."""
         while True:
             due = [message for message in self._ready.heads() if 0 < message.expires_at_ms <= now_ms]
             if not due:
@@ -173,7 +173,7 @@ class Expiry:
                 return False
 
     def _expire_page(self, page: Page, now_ms: int) -> None:
-        """Some of a page that are due; its entry stands for the others."""
+        """Expire some due messages of a page, and add an entry for the others."""
         if not page.is_out:
             return
         expired, page.expires_at_ms = self._queue.paging.expired(page, now_ms, STEPS_PER_PAGE)

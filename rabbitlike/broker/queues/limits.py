@@ -1,7 +1,7 @@
-"""How much a queue holds ready at most, in messages and in octets of their bodies, and what becomes of one too many.
+"""Length limits: how many ready messages and body bytes a queue may have, and what happens above that.
 
-It is refused, or those before it make room, as x-overflow says. parity: what is unacked is not counted; dead letters
-that are kept back are.
+x-overflow decides whether the queue rejects the new message or drops the oldest ones. parity: unacked messages do not
+count, held dead letters do.
 """
 
 from typing import TYPE_CHECKING
@@ -41,16 +41,16 @@ class Limits:
         self._max_length = -1
         self._max_bytes = -1
         self._overflow = Overflow.DROP_HEAD
-        #: The queue's, once it has one.
+        #: The queue's held dead letters, once it has any.
         self.held_dead_letters: HeldDeadLetters | None = None
         self.are_set = False
-        #: The limit was lowered, and those over it go in turns to come.
+        #: The limit was lowered, and coming turns drop the messages above it.
         self._is_trimming = False
-        #: Room that is kept for messages to come, and whether the one at hand is one of these.
+        #: Space reserved for messages to come, and whether the current message is one of them.
         self._promised_count = 0
         self._promised_bytes = 0
         self.is_admitting = False
-        #: One too many is not taken in; otherwise others make room for it.
+        #: A message above the limit is rejected; otherwise the oldest ones are dropped.
         self.refuse = False
 
     def apply(self, settings: QueueSettings) -> None:
@@ -61,12 +61,12 @@ class Limits:
         self.refuse = settings.overflow is not Overflow.DROP_HEAD
 
     def detach(self) -> None:
-        """The queue is deleted: hold it no longer, so that reference counting frees both."""
+        """Drop the references of the deleted queue, so that reference counting frees it."""
         self.held_dead_letters = None
         self._queue = None  # type: ignore[assignment]
 
     def have_room(self, count: int, body_bytes: int) -> bool:
-        """For so many more messages, of so many octets?"""
+        """Return whether this many more messages, with bodies of this size in total, are within the limits."""
         ready = self._ready
         count += self._promised_count
         body_bytes += self._promised_bytes
@@ -78,23 +78,23 @@ class Limits:
         return not 0 <= self._max_bytes < ready.body_bytes + body_bytes
 
     def promise(self, count: int, body_bytes: int) -> None:
-        """Keep room for so many messages to come; less than none: for so many less."""
+        """Reserve space for messages to come; with negative numbers, release it."""
         self._promised_count += count
         self._promised_bytes += body_bytes
 
     def are_exceeded(self) -> bool:
-        """Must others make room?"""
+        """Return whether messages must be dropped."""
         if self.refuse:
             return False
         ready = self._ready
         return (0 <= self._max_length < ready.count) or (0 <= self._max_bytes < ready.body_bytes)
 
     def turn_away(self, message: Message) -> bool:
-        """Refuse a message if there is no room for it. Was it refused?"""
+        """Return True if the queue rejects the message because it is full."""
         if not self.refuse or self.is_admitting or self.have_room(1, len(message.body)):
             return False
         queue = self._queue
-        # Somebody may take what is ready before this one, and make room.
+        # Consumers may take what is ready, which makes space for the message.
         queue.make_room()
         if self.have_room(1, len(message.body)):
             return False
@@ -105,8 +105,8 @@ class Limits:
         return True
 
     def trim(self) -> None:
-        """parity: what is over the limit goes from the head, whatever its priority. Very many go in turns to come; what
-        arrives meanwhile makes one more go, so that it does not get longer."""
+        """Drop messages above the limit. parity: from the head, whatever their priority. Very many are dropped in
+        several turns; each message that arrives meanwhile drops one more, so that the queue does not grow."""
         if not self.are_exceeded():
             return
         if self._is_trimming:
@@ -115,7 +115,7 @@ class Limits:
             self._queue.turn.run(self._trim_some)
 
     def _trim_some(self) -> bool:
-        """As much as the turn has time for; True: there is more."""
+        """Drop as much as the turn has time for. Return True if there is more."""
         self._is_trimming = False
         while self.are_exceeded() and self._drop_first():
             if self._queue.turn.is_spent() and self.are_exceeded():

@@ -1,7 +1,7 @@
-"""Who waits for a message of a queue without consuming from it.
+"""Clients that wait for a message of a queue without consuming from it.
 
-Each is told once, when something is ready that no consumer takes, or when the queue is deleted: it may come and fetch
-then. Nothing is kept for it meanwhile.
+Each is notified once, when a message is ready that no consumer takes, or when the queue is deleted; it may fetch then.
+No message is reserved for it.
 """
 
 from collections.abc import Callable
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 
 class Pollers:
-    """Those of one queue, by the call that tells them."""
+    """The waiting clients of one queue, by the callback that notifies them."""
 
     __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        #: Those that wait longest first.
+        #: In order of arrival.
         self._calls: dict[Callable[[], None], None] = {}
 
     def add(self, notify: Callable[[], None]) -> None:
         self._calls[notify] = None
 
     def remove(self, notify: Callable[[], None]) -> bool:
-        """It will not be called any more. Was it not called yet?"""
+        """Remove a callback. Return False if it was called already."""
         if notify not in self._calls:
             return False
         del self._calls[notify]
         return True
 
     def notify(self, count: int) -> None:
-        """So many messages are ready, so many are told."""
+        """Notify at most ``count`` clients, because that many messages are ready."""
         for notify in list(self._calls)[:count]:
             del self._calls[notify]
             notify()
@@ -41,7 +41,7 @@ class Pollers:
 
 
 def pollers_of(queue: "Queue") -> Pollers:
-    """Most queues have none, ever."""
+    """Return the queue's pollers; create them on first use, because most queues never have any."""
     if queue.pollers is None:
         queue.pollers = Pollers()
     return queue.pollers

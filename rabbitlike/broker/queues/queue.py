@@ -1,10 +1,10 @@
-"""A queue: takes messages in, hands them out, and sees each to its end.
+"""A queue: accepts messages, delivers them and settles them.
 
-A message is in exactly one state: ready (in `ready`), unacked (held by a channel), waiting for its next try (in
-`retries`), a dead letter that cannot go yet (in `held_dead_letters`) or settled (acked, expired, dropped,
-dead-lettered). What is unacked and what is persistent is counted here, and for many at once in runs.py. Handing out
-happens in `pump`, at the end of the turn; the few rules that depend on whether a consumer is there at once (TTL 0,
-length limits) pump first and judge then. All of it is synchronous.
+A message is in exactly one state: ready (in `ready`), unacked (held by a channel), awaiting a retry (in `retries`), a
+held dead letter (in `held_dead_letters`) or settled (acked, expired, dropped, dead-lettered). This module counts the
+unacked and the persistent messages; runs.py counts whole runs of them. `pump` delivers at the end of the turn. The few
+rules that depend on an available consumer (TTL 0, length limits) deliver first and decide then. All of it is
+synchronous.
 """
 
 from functools import partial
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
 
 _PLAIN = QueueSettings()
-#: So many messages are let go of in slices.
+#: Above this count, messages are freed in slices.
 MANY = 10_000
 
 
 class Queue(Pumped):
-    """One queue of one vhost."""
+    """A queue of a vhost."""
 
     __slots__ = (
         "_delivery_limit",
@@ -122,26 +122,26 @@ class Queue(Pumped):
         self.vhost = vhost
         self.durable = durable
         self.auto_delete = auto_delete
-        #: The connection an exclusive queue belongs to.
+        #: The connection that declared this queue as exclusive.
         self.owner = owner
         self.arguments = arguments
         self.turn: Turn = vhost.broker.turn
         self.deleted = False
-        #: Who is told of what happens to its messages.
+        #: Reports what happens to the queue's messages; None: no event log and no firehose.
         self.tracer: Tracer | None = None
-        #: How often consumers gave a message back or rejected it, and what it gave up, by the reason.
+        #: How often consumers returned or rejected a message; how many messages were dead-lettered, by reason.
         self.nacked = 0
         self.deaths: dict[Reason, int] | None = None
-        #: Takes messages in, but hands none out.
+        #: The queue accepts messages but delivers none.
         self.is_paused = False
-        #: What holds for it beside its arguments.
+        #: The policies that apply beside the arguments.
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
-        #: What the store has of it; None for a queue that nothing is stored of.
+        #: The queue's log in the store; None: nothing of the queue is stored.
         self.log = log
         self.paging = Paging(self, vhost.broker)
         self.window_bytes = self.paging.window_bytes
-        #: With more than this in memory its publishers may have to wait for its consumers.
+        #: Above this many bytes in memory, publishers may have to wait for the queue's consumers.
         self.congestion_bytes = min(CONGESTION_BYTES, self.window_bytes // 2)
         self.admission: AdmissionControl | None = None
         self.ready = Ready(settings.levels, settings.default_priority, self.paging.load)
@@ -149,54 +149,54 @@ class Queue(Pumped):
         self.expiry = Expiry(self, self.ready, self.turn)
         self.queue_ttl = QueueTtl(self)
         self._limits = Limits(self, self.ready)
-        #: How many were published here that do not conform to its schema.
+        #: How many published messages violated the queue's schema.
         self.violations = 0
-        #: When a message was handed out last; 0: never.
+        #: When the last message was delivered; 0: never.
         self.served_at_ms = 0
         self.unacked_count = 0
         self.unacked_bytes = 0
-        #: Of all its messages, and of those unacked, the persistent ones.
+        #: The persistent ones among all messages, and among the unacked ones.
         self.persistent_count = 0
         self.persistent_bytes = 0
         self.unacked_persistent_count = 0
         self.unacked_persistent_bytes = 0
-        #: Messages that wait for their next try; made when the first one does.
+        #: Messages that await a retry; created on first use.
         self.retries: Retries | None = None
-        #: Dead letters that are kept until they can go; made when the first one dies.
+        #: Dead letters held until all target queues have them; created on first use.
         self.held_dead_letters: HeldDeadLetters | None = None
-        #: What was fetched over HTTP and is held there; made when the first one is.
+        #: Messages leased over HTTP; created on first use.
         self.leases: Leases | None = None
-        #: Who is told when there is something that no consumer takes; made when the first one waits.
+        #: Clients that poll for messages; created when the first one waits.
         self.pollers: Pollers | None = None
         self.next_position = 1
-        #: The last `take` found only expired messages before the turn's time was over.
+        #: The last `take` found only expired messages until the turn's time was over.
         self.is_late = False
-        #: While set, nothing expires: messages that arrived this instant are offered to consumers once.
+        #: While set, nothing expires, so that consumers are offered newly arrived messages once.
         self._sparing = False
-        #: Transactions that are on their way in.
+        #: How many transactions are being deposited.
         self.deposits = 0
         self.counters = Counters(self.turn.now_ms)
         if log is not None:
             log.count_in(self.counters, vhost.counters)
-        #: What came from which exchange; made when something does.
+        #: Counters per source exchange; created on first use.
         self.incoming: dict[Exchange, Counters] | None = None
-        #: From publish to the first time it is handed out, and from being handed out to its ack.
+        #: The time from publish to first delivery, and from delivery to ack.
         self.wait_time = Timing()
         self.processing_time = Timing()
-        #: What it has seen already; None: it does not mind duplicates.
+        #: Detects duplicates; None: the queue accepts them.
         self.deduplication: Deduplication | None = None
         self.settings = _PLAIN
         self.apply(settings)
         self.queue_ttl.renew()
 
-    # In
+    # Enqueue
 
     def enqueue(self, message: Message) -> bool:
-        """Take a message in. False: the queue is full and refuses, and the publisher is to be told so."""
+        """Accept a message. Return False if the queue is full and rejects it; the caller must tell the publisher."""
         is_plain = self.is_simple and message.expires_at_ms == 0
         if not is_plain:
             if self.deleted:
-                return True  # it goes where all its messages went
+                return True  # dropped, like all messages of a deleted queue
             if self.deduplication is not None and self.deduplication.has(message.properties):
                 return True
             if self._limits.turn_away(message):
@@ -222,7 +222,7 @@ class Queue(Pumped):
         return True
 
     def _enforce(self, message: Message) -> None:
-        """A message was taken in: does it, or another that must make room for it, come to its end at once?"""
+        """Apply TTL 0 and the limits to the message just added and to those that must make room for it."""
         if message.expires_at_ms != 0:
             if message.expires_at_ms <= self.turn.now_ms:
                 self._deliver_or_expire(message)
@@ -233,7 +233,7 @@ class Queue(Pumped):
             self._limits.trim()
 
     def _deliver_or_expire(self, message: Message) -> None:
-        """parity: TTL 0 means now or never: a consumer that is ready gets it, else it is gone."""
+        """parity: with TTL 0 a message is delivered to a consumer that can take it now, or else it expires."""
         self._sparing = True
         self._serve(True)
         self._sparing = False
@@ -242,7 +242,7 @@ class Queue(Pumped):
             self.dead_letter_ready(message, Reason.EXPIRED)
 
     def _keep(self, message: Message) -> None:
-        """Give the message to the store if it is to outlive us, or if there is no room for it in memory."""
+        """Add the message to the log if it must survive a restart or if memory has no space for it."""
         log = self.log
         if log is not None:
             if log.spill_from != 0 and not self.ready.is_spilling:
@@ -255,7 +255,7 @@ class Queue(Pumped):
                 self.log = self.paging.spill(log, self.next_position)
 
     def make_wait(self, publisher: Publishing) -> bool:
-        """The queue is congested: must this publisher wait until consumers have caught up?"""
+        """Return whether this publisher must wait until consumers have caught up. The queue is congested."""
         if self.deleted or not self.consumers.all:
             return False
         if self.admission is None:
@@ -263,21 +263,21 @@ class Queue(Pumped):
         return self.admission.wait(publisher)
 
     def make_room(self) -> None:
-        """Somebody may take what is ready: hand it out now."""
+        """Deliver now whatever consumers can take."""
         self._serve(True)
 
     def has_room(self, count: int, body_bytes: int) -> bool:
-        """Would it take this many more messages, all at once?"""
+        """Return whether the queue would accept this many more messages at once."""
         return not self._limits.refuse or self._limits.have_room(count, body_bytes)
 
     def promise(self, count: int, body_bytes: int) -> None:
-        """So many messages of one transaction come, in several turns: keep room for them, and hand nothing out before
-        `fulfil`. parity: but what is judged by whether a consumer was there at once."""
+        """Reserve space for the messages of a transaction that arrives in several turns, and deliver nothing before
+        `fulfil`. parity: except where a rule depends on whether a consumer was available at once."""
         self.deposits += 1
         self._limits.promise(count, body_bytes)
 
     def admit(self, message: Message) -> bool:
-        """`enqueue`, of one that room was kept for."""
+        """`enqueue` a message that space was reserved for."""
         self.spare(1, len(message.body))
         self._limits.is_admitting = True
         try:
@@ -286,27 +286,27 @@ class Queue(Pumped):
             self._limits.is_admitting = False
 
     def spare(self, count: int, body_bytes: int) -> None:
-        """Room that was kept for so many need not be kept any longer."""
+        """Release space that was reserved for this many messages."""
         self._limits.promise(-count, -body_bytes)
 
     def fulfil(self) -> None:
-        """All that was promised has come."""
+        """End a `promise`: all its messages have arrived."""
         self.deposits -= 1
         if not self.deleted:
             self.turn.touch(self)
 
     def inlet(self, exchange: "Exchange") -> Counters:
-        """Where to count what comes from an exchange."""
+        """Return the counters for messages from this exchange."""
         if self.incoming is None:
             self.incoming = {}
         return self.incoming.get(exchange) or make_pair(
             self.incoming, exchange, self.turn.now_ms, partial(is_exchange_gone, self.vhost)
         )
 
-    # Out
+    # Deliver
 
     def pump(self) -> None:
-        """Hand out what is ready to whoever can take it, for as long as the turn has time."""
+        """Deliver ready messages to consumers that can take them, while the turn has time."""
         self._serve(False)
 
     def _serve(self, is_all: bool) -> None:
@@ -316,7 +316,8 @@ class Queue(Pumped):
             self.admission.drained()
 
     def _hand_out(self, is_all: bool) -> None:
-        """What is judged by whether a consumer was there at once cannot wait for another turn: ``is_all``."""
+        """Deliver ready messages. ``is_all``: ignore the turn's time, because a rule depends on an available
+        consumer."""
         if self.deleted or self.is_paused or (self.deposits and not is_all):
             return
         ready = self.ready
@@ -344,9 +345,9 @@ class Queue(Pumped):
                 return
 
     def take(self) -> Message | None:
-        """The next message to go out, or None. It counts as unacked until it is settled or returned.
+        """Return the next message to deliver, or None. It counts as unacked until it is settled or returned.
 
-        None also where so many have expired that the turn's time is over (`is_late`): ask again in the next."""
+        None also if so many messages have expired that the turn's time is over (`is_late`): call again next turn."""
         self.is_late = False
         while True:
             message = self.ready.pop()
@@ -380,12 +381,12 @@ class Queue(Pumped):
             return message
 
     def is_reading(self) -> bool:
-        """Is the next message a large one that is being read from disk? Who can wait asks again in the next turn."""
+        """Return whether the next message is large and being read from disk. Callers that can wait retry next turn."""
         self.is_late = False
         return not self.deleted and not self.is_paused and self.ready.is_spilling and self.paging.is_reading()
 
     def fetch(self) -> Message | None:
-        """The next message, for somebody who asks for just one, or None."""
+        """Return the next message for a basic.get or an HTTP fetch, or None."""
         if self.deleted:
             return None
         if self.settings.expires_ms is not None:
@@ -399,13 +400,13 @@ class Queue(Pumped):
 
     @property
     def hold_until(self) -> int:
-        """The commit that must be done before what was fetched may leave the broker; 0: none."""
+        """The commit that must finish before a fetched message may leave the broker; 0: none."""
         return 0 if self.log is None else self.log.hold_until
 
-    # Settled, or back
+    # Settle or return
 
     def ack(self, message: Message, delivered_at_ms: int) -> None:
-        """The consumer is done with a message that it has held since then."""
+        """Settle a message that the consumer has acked. It was delivered at ``delivered_at_ms``."""
         self.counters.ack += 1
         self.counters.active_at_ms = self.turn.now_ms
         if delivered_at_ms == self.turn.now_ms:
@@ -417,19 +418,19 @@ class Queue(Pumped):
         done_with(self, message)
 
     def settle(self, message: Message) -> None:
-        """A message was handed out to somebody who need not ack it."""
+        """Settle a message whose receiver need not ack it."""
         done_with(self, message)
 
     def reject(self, message: Message) -> None:
-        """The consumer wants it neither done nor back: dead-letter it."""
+        """Dead-letter a message that its consumer rejected without requeue."""
         self.nacked += 1
         self._leave_unacked(message)
         if not self.deleted:
             self._dead_letter(message, Reason.REJECTED)
 
     def requeue(self, message: Message, cause: int = FAILED) -> Reason | None:
-        """Back to where it stood, marked as delivered before; at once, or when its next try is due. Or it ends for the
-        reason given back."""
+        """Return a message to its position and count the attempt: at once, or after the delay of its retry. Return the
+        reason if the message is dead-lettered instead."""
         self.nacked += 1
         self._leave_unacked(message)
         if self.deleted:
@@ -462,8 +463,8 @@ class Queue(Pumped):
         return None
 
     def put_back(self, message: Message) -> None:
-        """One that was away is ready again, where it stood before: in memory, or on disk if that is full."""
-        # All that is in memory stands before all pages. What came back just before may be in a page already.
+        """Make a deferred or unacked message ready again at its position, in memory or, if memory is full, on disk."""
+        # Messages in memory precede all pages. Messages that came back just before may be in a page already.
         is_behind = self.ready.page_count > 0 and self.ready.is_behind_pages(message)
         if (self.ready.memory_bytes <= self.window_bytes and not is_behind) or not self.paging.take_back(message):
             if is_behind:
@@ -475,19 +476,19 @@ class Queue(Pumped):
         self._limits.trim()
 
     def ensure_retries(self) -> Retries:
-        """Where messages wait for their next try."""
+        """Return the messages that await a retry."""
         if self.retries is None:
             self.retries = Retries(self)
         return self.retries
 
     def ensure_held_dead_letters(self) -> HeldDeadLetters:
-        """Where dead letters are until they have gone."""
+        """Return the held dead letters."""
         if self.held_dead_letters is None:
             self.held_dead_letters = self._limits.held_dead_letters = HeldDeadLetters(self)
         return self.held_dead_letters
 
     def _leave_unacked(self, message: Message) -> None:
-        """It is not unacked any more."""
+        """Subtract the message from the unacked counts."""
         if self.ready.has_levels:
             self.ready.leave_unacked(message)
         self.unacked_count -= 1
@@ -496,17 +497,17 @@ class Queue(Pumped):
             self.unacked_persistent_count -= 1
             self.unacked_persistent_bytes -= len(message.body)
 
-    # Ends of those that nobody holds
+    # Removal of messages that are not unacked
 
     def dead_letter_ready(self, message: Message, reason: Reason) -> None:
-        """Dead-letter a ready message that is out of the line already."""
+        """Dead-letter a message that was ready and is already removed from `ready`."""
         message.state = GONE
         if self.retries is not None:
             self.retries.gone(message)
         self._dead_letter(message, reason)
 
     def drop(self, message: Message, page: Page | None = None) -> None:
-        """Take one ready message out for good, undelivered and not as a dead letter: from memory, or from a page."""
+        """Remove a ready message from memory or from a page, without delivering or dead-lettering it."""
         if page is None:
             self.ready.remove(message)
         else:
@@ -516,7 +517,7 @@ class Queue(Pumped):
         self.forget(message)
 
     def purge(self) -> int:
-        """Drop all that is ready, waits for its next try or is a dead letter here still; how many that were."""
+        """Drop all messages that are ready, await a retry or are held dead letters; return their number."""
         count = self.ready.count + self.awaiting_retry_count + self.held_dead_letter_count
         deferred = [] if self.retries is None else self.retries.clear()
         if self.held_dead_letters is not None:
@@ -525,7 +526,7 @@ class Queue(Pumped):
             self.paging.purge(self.log, deferred)
         held: list[list[Any]] = self.ready.clear()
         if self.held_dead_letters is not None:
-            self.held_dead_letters.clear()  # not before pages were read, which leave out what is in there
+            self.held_dead_letters.clear()  # after the pages were read, because these leave out held dead letters
         self.persistent_count = self.unacked_persistent_count
         self.persistent_bytes = self.unacked_persistent_bytes
         held += [self.expiry.clear(), deferred]
@@ -535,15 +536,15 @@ class Queue(Pumped):
         return count
 
     def _dead_letter(self, message: Message, reason: Reason) -> None:
-        """The queue is done with a message: the store may forget it, and a dead letter may go out, in the same
-        commit. Or it is kept until it can go."""
+        """Remove a message and send its dead letter in the same commit, or hold the dead letter until its targets have
+        it."""
         if self._holds_dead_letters:
             self.ensure_held_dead_letters().add(message, reason)
         else:
             dead_letter(self, message, reason, is_held=True)
 
     def forget(self, message: Message) -> None:
-        """It is not this queue's any more."""
+        """Remove the message from the persistent counts and from the log."""
         if message.persistent:
             self.persistent_count -= 1
             self.persistent_bytes -= len(message.body)
@@ -570,19 +571,20 @@ class Queue(Pumped):
             self.queue_ttl.renew()
 
     def cancel_consumer(self, consumer: Subscriber) -> None:
-        """An operator ends a consumer: its client is told as if the queue had gone, what it holds stays with it."""
+        """Cancel a consumer for an operator. Its client sees the same as after a queue deletion and keeps its unacked
+        messages."""
         consumer.cancel()
         self.remove_consumer(consumer)
 
     def wake(self, consumer: Subscriber) -> None:
-        """This consumer can take messages again."""
+        """Add a consumer that can take messages again."""
         if self.consumers.unpark(consumer):
             self.turn.touch(self)
 
     # Settings
 
     def apply(self, settings: QueueSettings) -> None:
-        """Take on settings; those that the hot path reads are kept as plain numbers, -1 for none."""
+        """Apply settings. Those that the hot path reads become plain numbers, -1 for none."""
         is_shared_otherwise = settings.weights != self.settings.weights or (
             settings.priority_max_wait_ms != self.settings.priority_max_wait_ms
         )
@@ -607,16 +609,16 @@ class Queue(Pumped):
         self.is_simple = ttl_ms < 0 and not self._limits.are_set and self.deduplication is None
 
     def change(self, settings: QueueSettings) -> None:
-        """Take on other settings while in use: limits hold at once, the queue's TTL starts again.
+        """Apply other settings while in use: limits take effect at once, the queue's TTL starts again.
 
-        parity: what waits already keeps the TTL it came with.
+        parity: messages already in the queue keep the TTL they arrived with.
         """
         is_trace_changed = settings.trace is not self.settings.trace
         is_validated_otherwise = settings.schema != self.settings.schema or (
             settings.max_message_size != self.settings.max_message_size
         )
         if is_validated_otherwise:
-            self.vhost.renew_routes()  # channels know whether they must look at bodies
+            self.vhost.renew_routes()  # channels cache whether they must check bodies
         timeouts = (self.settings.consumer_timeout_ms, self.settings.ack_timeout_ms)
         self.apply(settings)
         if is_trace_changed:
@@ -632,7 +634,7 @@ class Queue(Pumped):
     # The queue itself
 
     def pause(self) -> None:
-        """Hand nothing out until `resume`, neither to consumers nor to those who fetch."""
+        """Deliver nothing until `resume`, neither to consumers nor to clients that fetch."""
         self.is_paused = True
 
     def resume(self) -> None:
@@ -640,13 +642,13 @@ class Queue(Pumped):
         self.turn.touch(self)
 
     def start_at(self, next_position: int) -> None:
-        """Recovery: positions go on behind those of the last run, of which only persistent messages are left."""
+        """Recovery: continue the positions of the last run. Of its messages, only persistent ones remain."""
         self.next_position = next_position
         self.persistent_count = self.ready.count + self.awaiting_retry_count + self.held_dead_letter_count
         self.persistent_bytes = self.ready.body_bytes + self.deferred_bytes
 
     def delete(self) -> None:
-        """The queue is out of its vhost already; what is left of it ends here. Its messages are not dead-lettered."""
+        """Stop all parts of the queue, which is removed from its vhost already. Its messages are not dead-lettered."""
         self.deleted = True
         if self.deduplication is not None:
             self.deduplication.forget()
@@ -669,9 +671,9 @@ class Queue(Pumped):
         self._detach()
 
     def _detach(self) -> None:
-        """Nothing of it refers back to it any more, so that reference counting frees it. Deliveries that clients still
-        hold may be settled as before."""
-        self.is_simple = False  # what is still published here takes the way that looks whether it is deleted
+        """Break reference cycles so that reference counting frees the queue. Clients can still settle deliveries that
+        they hold."""
+        self.is_simple = False  # so that `enqueue` checks `deleted`
         self.expiry.detach()
         self.queue_ttl.detach()
         self._limits.detach()
@@ -679,14 +681,14 @@ class Queue(Pumped):
         self.retries = self.held_dead_letters = self.leases = self.incoming = self.admission = None
 
     def _cancel_some(self, gone: list[Subscriber]) -> bool:
-        """Tell consumers that the queue has gone, the first of them last in the list; True: there are more."""
+        """Cancel consumers, the first one being last in the list. Return True if there are more."""
         while gone:
             gone.pop().cancel()
             if self.turn.is_spent():
                 return bool(gone)
         return False
 
-    # What it has
+    # State
 
     @property
     def message_count(self) -> int:
@@ -694,28 +696,28 @@ class Queue(Pumped):
 
     @property
     def awaiting_retry_count(self) -> int:
-        """Messages that wait for their next try."""
+        """Number of messages that await a retry."""
         return 0 if self.retries is None else self.retries.count
 
     @property
     def held_dead_letter_count(self) -> int:
-        """Dead letters that have not gone yet."""
+        """Number of held dead letters."""
         return 0 if self.held_dead_letters is None else self.held_dead_letters.count
 
     @property
     def deferred_bytes(self) -> int:
-        """Octets of the bodies of those that are neither ready nor unacked."""
+        """Total body bytes of messages that are neither ready nor unacked."""
         waiting = 0 if self.retries is None else self.retries.body_bytes
         return waiting if self.held_dead_letters is None else waiting + self.held_dead_letters.body_bytes
 
     @property
     def is_idle(self) -> bool:
-        """Has it no message at all, in whatever state?"""
+        """True if the queue has no message in any state."""
         return not (self.ready.count or self.unacked_count or self.awaiting_retry_count or self.held_dead_letter_count)
 
     @property
     def last_position(self) -> int:
-        """The position that was given last; whatever comes now has a higher one."""
+        """The position given last; later messages get higher ones."""
         return self.next_position - 1
 
     @property
@@ -724,12 +726,12 @@ class Queue(Pumped):
 
     @property
     def is_logged(self) -> bool:
-        """Whether the event log is told of its messages."""
+        """Whether the event log records the queue's messages."""
         return self.tracer is not None and self.tracer.is_logged
 
 
 def done_with(queue: Queue, message: Message) -> None:
-    """A message that was handed out is done with. No method, so that it is part of those that call it."""
+    """Settle a delivered message. A function, not a method, so that the C compiler can inline it."""
     if queue.ready.has_levels:
         queue.ready.leave_unacked(message)
     queue.unacked_count -= 1

@@ -1,6 +1,6 @@
-"""How long a queue lives that nobody uses (x-expires).
+"""The TTL of an unused queue (x-expires).
 
-parity: declaring, getting and losing the last consumer start the time again, a consumer stops it, publishing does
+parity: declaring, getting and losing the last consumer restart the TTL, a consumer stops it, and publishing does
 neither.
 """
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class QueueTtl:
-    """The timer of one queue; without x-expires there is none."""
+    """The TTL timer of one queue; without x-expires no timer runs."""
 
     __slots__ = ("_queue", "_timer")
 
@@ -33,7 +33,7 @@ class QueueTtl:
             self._timer = None
 
     def detach(self) -> None:
-        """The queue is deleted: hold it no longer, so that reference counting frees both."""
+        """Drop the reference to the deleted queue, so that reference counting frees both."""
         self.stop()
         self._queue = None  # type: ignore[assignment]
 

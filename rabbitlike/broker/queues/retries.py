@@ -1,7 +1,7 @@
-"""Messages of one queue that failed and wait for their next try, by the time they are due.
+"""Messages of one queue that failed and await a retry, by due time.
 
-They keep their positions and go back to their places. One timer, for the one that is due first. However many come due
-at once, no more than a window of them is read: the others wait until half of those that went back are gone.
+They keep their positions. One timer runs, for the message due first. However many are due at once, at most a window of
+them is read back from disk: the others wait until half of those read back are no longer ready.
 """
 
 from heapq import heappop, heappush
@@ -17,24 +17,24 @@ from rabbitlike.broker.states import AWAITING_RETRY, GONE, LOGGED
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-#: When a batch is read for one message, those of it that are due within this time come with it.
+#: When a batch is read for one message, those of its messages due within this time are read as well.
 READ_AHEAD_MS: Final = 1000
-#: Messages that go back in one turn.
+#: How many messages become ready in one turn.
 STRIDE: Final = 1000
 
 
 class Retries(DeferredMessages):
-    """The waiting messages of one queue."""
+    """The messages of one queue that await a retry."""
 
     __slots__ = ("_back", "_back_bytes", "_heap", "_is_full")
 
     def __init__(self, queue: "Queue") -> None:
         super().__init__(queue)
         self._heap: list[DeferredEntry] = []
-        #: Those that went back and are ready still, by position, and what they take in memory.
+        #: The memory cost of messages that became ready again and still are, by position.
         self._back: dict[int, int] = {}
         self._back_bytes = 0
-        #: Some are due, and there is no room for them.
+        #: Some are due, and the window is full.
         self._is_full = False
 
     def add(self, message: Message, due_at_ms: int) -> None:
@@ -46,7 +46,7 @@ class Retries(DeferredMessages):
         self._watch(due_at_ms)
 
     def recover(self, batch: StoredBatch, index: int, position: int, attempts: int, due_at_ms: int, size: int) -> None:
-        """One that waited when the last run ended; its body is of about that size."""
+        """Add a message that awaited its retry when the last run ended; ``size`` is its approximate body size."""
         message = self.put_unread(batch, index, position, attempts, due_at_ms, size)
         message.state = AWAITING_RETRY
         heappush(self._heap, (due_at_ms, position, message))
@@ -65,7 +65,7 @@ class Retries(DeferredMessages):
     # Time
 
     def on_due(self) -> None:
-        """Those that are due go back; others see their turn between two slices of very many."""
+        """Make due messages ready, in slices so that other work gets its turn."""
         self._is_full = False
         heap = self._heap
         now_ms = self._turn.now_ms
@@ -77,7 +77,7 @@ class Retries(DeferredMessages):
                 return
             heappop(heap)
             if message.state != AWAITING_RETRY:
-                continue  # all of them are gone meanwhile
+                continue  # `clear` removed it meanwhile
             left -= 1
             if not message.properties:
                 self.read(message, now_ms + READ_AHEAD_MS, self._queue.paging.window_bytes - self._back_bytes)
@@ -91,19 +91,19 @@ class Retries(DeferredMessages):
             self._watch(max(heap[0][0], now_ms))
 
     def gone(self, message: Message) -> None:
-        """A message is not ready any more, that may have waited before."""
+        """Subtract a message that is no longer ready; it may have awaited a retry before."""
         self._back_bytes -= self._back.pop(message.position, 0)
         if self._is_full and self._timer is None and 2 * self._back_bytes <= self._queue.paging.window_bytes:
             self._watch(self._turn.now_ms)
 
     def read_due(self) -> None:
-        """Nothing is ready, and somebody asks: those for which there was no room can come."""
+        """Make due messages ready although the window was full, for a client that fetches while nothing is ready."""
         if self._is_full:
             self.stop()
             self.on_due()
 
     def _end_wait(self, message: Message, now_ms: int) -> None:
-        """It has waited long enough, or in vain."""
+        """Make a message ready, or dead-letter it if its TTL or retry time is over."""
         queue = self._queue
         retry = queue.settings.retry
         if 0 < message.expires_at_ms <= now_ms:

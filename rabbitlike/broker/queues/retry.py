@@ -1,8 +1,8 @@
-"""When a message that failed is tried again: the schedule of a queue, read from its settings. Pure.
+"""A queue's retry schedule: when to deliver a failed message again, read from the queue's settings. Pure functions.
 
-Two families of names say the same kind of thing. `x-retry-…` grows by a factor; RabbitMQ 4.3's `x-delayed-retry-…`
-grows by steps of its minimum. Where both are given the first rules. Whatever the schedule, a message's own time to
-live and the total time end its waiting.
+Two families of settings exist: in `x-retry-…` the delay grows by a factor; in RabbitMQ 4.3's `x-delayed-retry-…` it
+grows by its minimum. If both are given, the first applies. In any case a delay ends when the message's own TTL or the
+total retry time ends.
 """
 
 from collections.abc import Mapping
@@ -11,36 +11,36 @@ from typing import Final, Literal
 
 from rabbitlike.broker.states import LOOKED, RETURNED
 
-#: What `x-delayed-retry-type` may say.
+#: Allowed values of `x-delayed-retry-type`.
 RetryType = Literal["all", "failed", "returned", "disabled"]
 
-#: What holds where `x-retry-initial` is all that is said.
+#: Defaults where only `x-retry-initial` is given.
 MULTIPLIER: Final = 2.0
 MAX_DELAY_MS: Final = 300_000
 DELIVERY_LIMIT: Final = 10
 TIMEOUT_MS: Final = 10_800_000
 
-#: No wait is longer.
+#: Maximum delay in milliseconds.
 LONGEST_MS: Final = 315_360_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
-    """The schedule of one queue."""
+    """The retry schedule of one queue."""
 
-    #: The wait before the second try; 0: none, ever.
+    #: The delay before the second attempt; 0: no attempt is ever delayed.
     initial_ms: int = 0
-    #: Each wait is so many times the one before; None: each is the first longer than the one before.
+    #: Factor applied to each delay; None: each delay is longer than the last by the initial one.
     multiplier: float | None = MULTIPLIER
     max_delay_ms: int = LONGEST_MS
-    #: Time since publish after which it is not tried again; None: no such time.
+    #: Time since publish after which the message is not retried; None: no limit.
     timeout_ms: int | None = None
-    #: Messages given back by reject, by a client's end or a deadline wait; and those given back by nack.
+    #: Whether messages returned by reject, disconnect or timeout are delayed; and those returned by nack.
     delays_failed: bool = True
     delays_returned: bool = True
 
     def delay_ms(self, attempts: int, cause: int) -> int:
-        """How long a message waits that has come back for the ``attempts``-th time."""
+        """Return the delay of a message that was returned for the ``attempts``-th time."""
         if cause == LOOKED or not (self.delays_returned if cause == RETURNED else self.delays_failed):
             return 0
         if self.multiplier is None:
@@ -51,13 +51,13 @@ class RetryRules:
             return self.max_delay_ms
 
     def is_over(self, published_at_ms: int, now_ms: int) -> bool:
-        """Is it too late for another try?"""
+        """Return whether the total retry time is over."""
         return self.timeout_ms is not None and published_at_ms + self.timeout_ms <= now_ms
 
     def next_try_ms(self, attempts: int, cause: int, published_at_ms: int, expires_at_ms: int, now_ms: int) -> int:
-        """When to look again at a message that has come back now; 0: at once, -1: never, its time is over.
+        """Return when the delay of a message returned now ends; 0: retry at once, -1: do not retry, its time is over.
 
-        A wait ends when the next try is due, or already when the message expires or its total time is over."""
+        The delay also ends when the message expires or when its total retry time ends."""
         if self.is_over(published_at_ms, now_ms):
             return -1
         delay_ms = self.delay_ms(attempts, cause)
@@ -70,7 +70,7 @@ class RetryRules:
 
 
 def read_retry(values: Mapping[str, object]) -> RetryRules | None:
-    """The schedule that checked values of settings ask for; None where they ask for none."""
+    """Return the schedule for checked settings, or None if they ask for none."""
     timeout = values.get("retry-timeout")
     timeout_ms = min(timeout, LONGEST_MS) if isinstance(timeout, int) and timeout >= 0 else None
     initial = values.get("retry-initial")

@@ -1,8 +1,8 @@
-"""Runs: messages in a row that differ in their bodies alone go through a queue as one.
+"""Runs: consecutive messages that differ only in their bodies go through a queue together.
 
-What a message costs is mostly being handed on, from part to part, and counted in each; a run pays for that once. It
-makes no difference but in time: each function here is a method of the queue for many, and counts what that counts. Who
-must look at messages one by one is asked first (`admits_run`, `find_run`) and says no; then each goes its own way.
+Most of a message's cost is the calls that pass it on and count it; a run pays them once. The only difference is speed:
+each function here does for many messages what a method of the queue does for one. `admits_run` and `find_run` check
+first whether messages need individual handling; if so, each takes the normal way.
 """
 
 from rabbitlike.broker.message import Message
@@ -10,17 +10,17 @@ from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue, done_with
 from rabbitlike.broker.states import READY, UNACKED, UNLOGGED
 
-#: So many are looked at together for being alike: more would cost more when they are not.
+#: How many messages are compared at once: more would cost too much when they differ.
 LONGEST_RUN = 256
 
 
 def admits_run(queue: Queue, memory_bytes: int) -> bool:
-    """Can it take in messages that need so much memory, with nothing to check or store?"""
+    """Return whether the queue can accept messages of this memory size without checking or storing any."""
     return queue.is_simple and queue.log is None and queue.ready.memory_bytes + memory_bytes <= queue.window_bytes
 
 
 def enqueue_run(queue: Queue, messages: list[Message], body_bytes: int) -> None:
-    """`Queue.enqueue`, after `admits_run` said yes; but whoever publishes them tells the tracer."""
+    """`Queue.enqueue` for many, after `admits_run`. The caller notifies the tracer."""
     for message in messages:
         message.position = queue.next_position
         queue.next_position += 1
@@ -36,13 +36,13 @@ def enqueue_run(queue: Queue, messages: list[Message], body_bytes: int) -> None:
 
 
 def find_run(queue: Queue, like: Message, most: int) -> list[Message]:
-    """Up to ``most`` that are next and like this one, which was taken last, but for their bodies; left where they are,
-    and none of them empty."""
+    """Return up to ``most`` of the next messages that differ from ``like``, the last one taken, only in their bodies.
+    They stay in the queue, and none has an empty body."""
     address = like.address
     properties = like.properties
     found: list[Message] = []
     if like.logged != UNLOGGED:
-        return found  # the next ones are most likely logged as well: do not collect them in vain
+        return found  # the next ones are most likely logged as well: collecting them would be wasted
     for message in queue.ready.next(min(most, LONGEST_RUN)):
         if (
             message is None
@@ -60,11 +60,11 @@ def find_run(queue: Queue, like: Message, most: int) -> list[Message]:
 
 
 def take_run(queue: Queue, run: list[Message], consumer: Subscriber) -> None:
-    """`Queue.take`, for those that `find_run` has found and a consumer was given."""
+    """`Queue.take` for messages that `find_run` returned and the consumer was given."""
     now_ms = queue.turn.now_ms
     like = run[0]
     published_at_ms = like.published_at_ms
-    since = 0  # how many of the run were published at that time
+    since = 0  # how many messages of the run were published at that time
     body_bytes = 0
     for message in run:
         message.state = UNACKED
@@ -77,7 +77,7 @@ def take_run(queue: Queue, run: list[Message], consumer: Subscriber) -> None:
     queue.wait_time.add(now_ms - published_at_ms, since)
     count = len(run)
     queue.ready.pop_run(run, body_bytes)
-    if consumer.no_ack:  # settled thereby
+    if consumer.no_ack:  # delivered means settled
         if like.persistent:
             queue.persistent_count -= count
             queue.persistent_bytes -= body_bytes
@@ -92,7 +92,7 @@ def take_run(queue: Queue, run: list[Message], consumer: Subscriber) -> None:
 
 
 def ack_run(queue: Queue, messages: list[Message], delivered_at_ms: int) -> None:
-    """`Queue.ack`, for any that were delivered at the same time."""
+    """`Queue.ack` for messages that were delivered at the same time."""
     count = len(messages)
     queue.counters.ack += count
     queue.counters.active_at_ms = queue.turn.now_ms

@@ -1,1 +1,1 @@
-"""Tracing: the event log and the firehose, and who is told of a queue's messages."""
+"""Tracing: passes what happens to a queue's messages to the event log and the firehose."""

@@ -1,8 +1,8 @@
-"""What a row of the event log holds: its events, columns and their types, and how packed rows become values.
+"""The columns of the event log: events, names and types, and how packed rows become values.
 
-Never compiled: the numbers here are imported by modules that are. `spark/events.py` says the same for readers; a test
-compares the two. Packing (`broker/tracing/events.py`) is done per event and must be cheap; unpacking is done in bulk,
-by the thread that exports, or for the few rows somebody asks for.
+Never compiled, because compiled modules import its numbers. `spark/events.py` has the same definitions for readers; a
+test compares the two. Packing (`broker/tracing/events.py`) happens per event and must be cheap; unpacking happens in
+bulk, in the exporting thread, or for the few rows of a search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVENTS: Final = (
     PUBLISH, ROUTE_FAIL, ENQUEUE, DELIVER, ACK, NACK, REQUEUE, EXPIRE, DEAD_LETTER, DROP_OVERFLOW, CONFIRM,
 ) = range(len(EVENTS))  # fmt: skip
 
-#: Why: the reasons of dead letters by their own names, and some more. The first is none.
+#: The column reason: the reasons of dead letters under their own names, and some more. The first means none.
 REASONS: Final = (
     None, "rejected", "expired", "maxlen", "delivery_limit", "retry_timeout", "reject-publish", "refused", "delayed",
     "retry", "auto-ack", "other",
@@ -36,18 +36,18 @@ AUTO_ACK: Final = REASON_CODES["auto-ack"]
 REJECT_PUBLISH: Final = REASON_CODES["reject-publish"]
 OTHER: Final = REASON_CODES["other"]
 
-#: A row says no more of how often a message has come back.
+#: The highest value of delivery_count in a row.
 MOST_ATTEMPTS: Final = 0xFFFFFF
 
-# What a row holds beside its time and message id: one line of cells, since memory is what it costs most. What repeats
-# from message to message (event, reason, priority, attempts, place) is a step, and only its number is in the row.
+# What a row has beside its time and message id: one line of cells, because memory is its main cost. Values that repeat
+# from message to message (event, reason, priority, attempts, place) form a step, and the row has only its number.
 POSITION, TOOK_MS, ADDRESS_SIZE, STEP_TAG = range(CELLS)
 #: The same as fields of `Packed`.
 ADDRESS, SIZE, STEP, TAG = range(2, 6)
 
 
 class Step(NamedTuple):
-    """What a step's key is made of."""
+    """The parts of a step's key."""
 
     event: int
     reason: int
@@ -60,7 +60,7 @@ def read_step(key: int) -> Step:
     return Step(key & 15, key >> 4 & 15, key >> 8 & 255, key >> 16 & MOST_ATTEMPTS, key >> 40)
 
 
-#: Names, types and whether they may be missing, in the order they are written.
+#: Names, types and whether they are nullable, in file order.
 SCHEMA: Final = (
     ("seq", "bigint", False),
     ("ts", "timestamp", False),
@@ -85,12 +85,12 @@ SCHEMA: Final = (
 
 
 def plain(text: str) -> str:
-    """Names are octets to AMQP; in files they are UTF-8."""
+    """Return a name as valid UTF-8 for files; in AMQP, names are octets."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def columns(rows: Rows, node: str) -> dict[str, Column]:
-    """The rows as columns, in the order of SCHEMA. Copies no row; `rows` must not grow any more."""
+    """Return the rows as columns, in the order of SCHEMA. Copies no row; `rows` must not grow any more."""
     count = rows.count
     cells = memoryview(rows.cells)[: count * CELLS]
     step, address = Packed(cells, STEP), Packed(cells, ADDRESS)

@@ -1,7 +1,7 @@
-"""Looks for events among those still in memory: the rows at hand and those sealed last.
+"""Search the events still in memory: the current rows and those sealed last.
 
-A message id is found by looking through the ids' octets, whatever the number of rows; anything else row by row. Both
-yield now and then, None when there is nothing to tell yet, so that whoever asks can let the broker work.
+A message id is searched in the octets of all ids, whatever the number of rows; anything else row by row. Both yield
+None now and then, so that the caller can let the broker work.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["Question", "search"]
 
 Row = dict[str, object]
-#: Rows, or octets of ids, that are looked at in one go.
+#: How many rows, or octets of ids, are searched in one step.
 STEP: Final = 500
 STEP_OCTETS: Final = 1 << 18
 
 
 def search(events: Events, question: Question, node: str) -> Iterator[Row | None]:
-    """The newest rows that answer, newest first."""
+    """Yield the newest matching rows, newest first; None is a pause."""
     found = 0
     for rows in reversed(events.blocks()):
         unpack = Unpack(rows, node)
@@ -63,11 +63,11 @@ def _backwards(rows: Rows) -> Iterator[int | None]:
         if at % STEP == 0:
             yield None
         if rows.first_seq != first_seq:
-            return  # meanwhile they were so old that others stand in their place
+            return  # the block was reused for newer rows meanwhile
 
 
 def _by_id(rows: Rows, message_id: str) -> Iterator[int | None]:
-    """Rows with this message id, the last first."""
+    """Yield the rows with this message id, the last first; None is a pause."""
     wanted = message_id.encode("utf-8", "surrogateescape")
     if not wanted:
         return
@@ -81,18 +81,18 @@ def _by_id(rows: Rows, message_id: str) -> Iterator[int | None]:
         if place < 0:
             if start == 0:
                 return
-            stop = start + len(wanted) - 1  # it may begin before what was looked at
+            stop = start + len(wanted) - 1  # the id may begin before the part just searched
             yield None
             continue
-        # The row whose id ends behind this place; those without an id end where the one before does.
+        # The first row whose id ends after this place; rows without an id end where the previous row ends.
         at = bisect_right(ends, place, 0, count)
         yield at if rows.id_of(at) == wanted else None
-        # An id is a row's as a whole: what is left of this row cannot hold another.
+        # An id fills its row's octets: the rest of this row cannot contain another.
         stop = ends[at - 1] if at else 0
 
 
 class Unpack:
-    """Single rows of packed ones."""
+    """Unpacks single rows."""
 
     __slots__ = ("_addresses", "_node", "_rows", "_steps", "_tags")
 
@@ -116,7 +116,7 @@ class Unpack:
         )
 
     def row(self, at: int) -> Row:
-        """One row, as files of events have it."""
+        """Return one row as event files contain it."""
         cells = self._rows.cells[at * CELLS : (at + 1) * CELLS]
         step = self._step(at)
         vhost, queue = self._rows.places[step.place]
@@ -148,7 +148,7 @@ class Unpack:
     def _time(self, at: int) -> int:
         return self._rows.times_ms[bisect_right(self._rows.time_starts, at) - 1]
 
-    # The rows may have grown meanwhile.
+    # The rows may have grown since the constructor copied the lists.
 
     def _step(self, at: int) -> Step:
         code = self._rows.cells[at * CELLS + STEP_TAG] >> 32

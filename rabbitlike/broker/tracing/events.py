@@ -1,8 +1,9 @@
-"""The event log in memory: a row for every step in the life of messages that are traced, packed.
+"""The event log in memory: one packed row for every event of traced messages.
 
-No object is made per event: numbers go into an array, names into small numbers, message ids into one run of octets.
-Rows that are full, an hour's last, or old enough are sealed and handed to whoever exports them; a few stay here to be
-searched. What nobody takes in time is lost and counted: the log never holds up the broker, nor grows.
+No object is created per event: numbers go into an array, names become small numbers, and message ids go into one
+buffer. Rows are sealed when they are full, old enough or at the end of an hour, and handed to the exporter; a few
+sealed blocks stay here for searches. Rows not exported in time are lost and counted: the log neither blocks the broker
+nor grows.
 """
 
 from array import array
@@ -21,16 +22,16 @@ from rabbitlike.protocol.properties import message_id_at
 from rabbitlike.storage.columns import CELLS
 
 HOUR_MS = 3_600_000
-#: Sealed rows that stay to be searched.
+#: How many sealed blocks of rows stay for searches.
 RECENT = 2
-#: Octets of ids, and as many as there were, that room is made for when there is none left.
+#: When the buffer for ids is full, it doubles and grows by this many octets more.
 MORE_IDS = 65536
-#: Steps that are remembered to be found at once; a power of two.
+#: Size of the cache of steps; a power of two.
 REMEMBERED = 256
 
 
 class Rows:
-    """Events, the oldest first."""
+    """A block of events, the oldest first."""
 
     __slots__ = (
         "_cells",
@@ -56,42 +57,42 @@ class Rows:
     def __init__(self, capacity: int, first_seq: int, now_ms: int) -> None:
         self.capacity = capacity
         self.begin(first_seq, now_ms)
-        #: For whoever unpacks them.
+        #: Public for unpacking.
         self.cells = _zeros("q", capacity * CELLS)
         self._cells = self.cells
-        #: Message ids without anything between them, with room behind them, and where that of each row ends.
+        #: Message ids without separators, with spare space at the end, and where the id of each row ends.
         self.ids = bytearray()
         self._id_ends = _zeros("i", capacity)
 
     def begin(self, first_seq: int, now_ms: int) -> None:
-        """Forget what there was: making columns anew costs more than all that is written into them."""
+        """Start over with the same buffers: creating new ones costs more than writing all rows."""
         self.first_seq = first_seq
         self.count = 0
-        #: Somebody still reads them.
+        #: The exporter still reads them.
         self.is_busy = False
-        #: They are all of one hour.
+        #: All rows are of one hour.
         self.hour_end_ms = now_ms - now_ms % HOUR_MS + HOUR_MS
         #: Vhost and queue, by their number.
         self.places: list[tuple[str, str]] = []
-        #: Keys of steps, and their numbers.
+        #: Numbers of steps, by their keys.
         self.steps: dict[int, int] = {}
-        #: Exchange and routing key as messages carry them, and their numbers; consumer tags, whose numbers begin at 1.
+        #: Numbers of addresses (exchange and routing key as in messages); numbers of consumer tags, which begin at 1.
         self.addresses: dict[bytes, int] = {}
         self.tags: dict[str, int] = {}
         #: Rows with which a new time begins, and these times.
         self.time_starts: list[int] = []
         self.times_ms: list[int] = []
         self._now_ms = -1
-        #: Of so many octets of ids, and so many rows, it is said where each id ends.
+        #: How many octets of ids are used, and for how many rows `_id_ends` is filled in.
         self._ids_end = 0
         self._id_rows = 0
 
     def release(self) -> None:
-        """Whoever took them to export them is done. Called on any thread."""
+        """Mark the rows as exported. The exporter calls this, on any thread."""
         self.is_busy = False
 
     def add_id(self, at: int, properties: bytes, place: int) -> None:
-        """The id of a row that has one: it stands in its properties, its length first."""
+        """Add the id of a row, which is in its properties after a length octet."""
         self._fill_ids(at)
         size = properties[place]
         if self._ids_end + size > len(self.ids):
@@ -103,42 +104,43 @@ class Rows:
         self._id_rows = at + 1
 
     def _fill_ids(self, count: int) -> None:
-        """Rows without an id end where the one before does."""
+        """Set the ends of rows without an id to the end of the previous one."""
         for at in range(self._id_rows, count):
             self._id_ends[at] = self._ids_end
         self._id_rows = count
 
     def id_ends(self) -> memoryview:
-        """Where the id of each row ends."""
+        """Return where the id of each row ends."""
         self._fill_ids(self.count)
         return memoryview(self._id_ends)[: self.count]
 
     def id_of(self, at: int) -> bytes:
-        """The message id of a row; empty when there is none."""
+        """Return the message id of a row; empty if there is none."""
         ends = self.id_ends()
         return bytes(self.ids[ends[at - 1] if at > 0 else 0 : ends[at]])
 
 
 def _zeros(kind: Literal["i", "q"], count: int) -> memoryview:
-    """So many numbers. They take no memory until something is written to them."""
+    """Return ``count`` zeros, which take no memory until they are written."""
     return memoryview(mmap(-1, count * calcsize(kind))).cast(kind)
 
 
 class Place:
-    """Where events happen: a queue, or with an empty name a vhost's exchanges. Knows its number in the rows at hand."""
+    """Where events happen: a queue or, with an empty name, a vhost's exchanges. Caches its number in the current
+    rows."""
 
     __slots__ = ("_code", "_first_seq", "queue", "vhost")
 
     def __init__(self, vhost: str, queue: str) -> None:
         self.vhost = vhost
         self.queue = queue
-        #: The first number of those rows.
+        #: The first sequence number of those rows.
         self._first_seq = -1
         self._code = 0
 
 
 class Unconfirmed:
-    """Publishes that wait for one commit: so many that followed each other and are alike."""
+    """Consecutive publishes that are alike and wait for the same commit."""
 
     __slots__ = ("address", "count", "number", "place", "priority", "properties", "size")
 
@@ -181,26 +183,26 @@ class Events:
         self._turn = turn
         self._capacity = capacity
         self._interval_ms = interval_ms
-        #: A microsecond each, so that numbers grow from one run to the next without anybody remembering the last.
+        #: Starts at the time in microseconds, so that numbers grow from one run to the next without being stored.
         self._next_seq = turn.now_ms * 1000
         self._rows: Rows | None = None
         self._timer: Timer | None = None
-        # Messages that follow each other share what their publisher repeats: what was looked up holds for the next.
+        # Consecutive messages share what their publisher repeats: cache the last lookups.
         self._last_properties = b"\0\0"
         self._last_id_at = message_id_at(self._last_properties)
         self._last_address: bytes | None = None
         self._last_address_code = 0
         self._last_tag: str | None = None
         self._last_tag_code = 0
-        # Keys of steps that were looked up, and their numbers.
+        # Cached keys of steps, and their numbers.
         self._keys = array("q", (-1,)) * REMEMBERED
         self._steps = array("q", (0,)) * REMEMBERED
         #: Confirms that wait for commits, and the newest of them.
         self._awaiting: deque[Unconfirmed] = deque()
         self._newest: Unconfirmed | None = None
-        #: Takes sealed rows, or says that it cannot.
+        #: Takes sealed rows; returns False if it cannot.
         self.export: Callable[[Rows], bool] | None = None
-        #: Events that nobody exported.
+        #: How many events were not exported.
         self.lost = 0
         #: Sealed rows, oldest first.
         self.recent: deque[Rows] = deque()
@@ -220,7 +222,7 @@ class Events:
         took_ms: int,
         reason: int,
     ) -> None:
-        """One row. `took_ms` is the wait of a delivery, or what whoever settles it took; -1: none."""
+        """Add one row. `took_ms` is the time until delivery, or from delivery to settlement; -1: none."""
         rows = self._rows
         now_ms = self._turn.now_ms
         if rows is None or rows.count == rows.capacity or now_ms >= rows.hour_end_ms:
@@ -281,7 +283,7 @@ class Events:
     def add_run(
         self, event: int, place: Place, messages: list[Message], tag: str | None, took_ms: int, reason: int
     ) -> None:
-        """A row for each message; those like the one before cost little. Deliveries take their waits for `took_ms`."""
+        """Add a row for each message; repeated ones are cheap. For deliveries `took_ms` is computed here."""
         like: Message | None = None
         for message in messages:
             if event == DELIVER:
@@ -299,8 +301,8 @@ class Events:
             like = message
 
     def add_entries(self, vhost: Place, queue: Place | None, messages: list[Message]) -> None:
-        """Two rows for each message, which differ in their bodies alone: its publish, and that it is in a queue. None:
-        of that queue nothing is told."""
+        """Add two rows for each message, publish and enqueue. The messages differ only in their bodies. Without
+        ``queue``, only the publish is added."""
         back = 1 if queue is None else 2
         before = -1
         for message in messages:
@@ -313,7 +315,7 @@ class Events:
                 self.add_message(ENQUEUE, queue, message, None, -1, 0)
 
     def _repeat(self, back: int, position: int, took_ms: int) -> bool:
-        """In the same turn, the row so many before the next once more, but for these. False: that is not possible."""
+        """Repeat the row ``back`` rows before the next one with these values, in the same turn. False: not possible."""
         rows = self._rows
         if rows is None or rows.count < back or rows.count == rows.capacity or self._last_id_at > 0:
             return False
@@ -361,7 +363,7 @@ class Events:
         accepted: bool,
         count: int,
     ) -> None:
-        """So many publishes that are alike are confirmed: at once, or when commit ``number`` is done."""
+        """Confirm ``count`` publishes that are alike: at once, or when commit ``number`` is done."""
         if not accepted or number == 0:
             self._add_confirms(place, address, properties, priority, size, 0 if accepted else REFUSED, count)
             return
@@ -375,7 +377,7 @@ class Events:
             or last.priority != priority
             or last.size != size
         ):
-            # Filled in here: for each of many a call to make it would cost more than all the rest.
+            # Filled in here: a constructor call per object would cost more than all the rest.
             last = Unconfirmed.__new__(Unconfirmed)
             last.number = number
             last.place = place
@@ -389,7 +391,7 @@ class Events:
         last.count += count
 
     def committed(self, number: int) -> None:
-        """All commits up to this are done."""
+        """Add the confirms that waited for commits up to this one."""
         while self._awaiting:
             alike = self._awaiting[0]
             if alike.number > number:
@@ -398,7 +400,7 @@ class Events:
             self._confirm_all(alike, 0)
 
     def commit_failed(self) -> None:
-        """Whatever waits for a commit is refused."""
+        """Record everything that waits for a commit as refused."""
         while self._awaiting:
             self._confirm_all(self._awaiting.popleft(), REFUSED)
 
@@ -417,11 +419,11 @@ class Events:
                 self.add(CONFIRM, place, address, properties, 0, priority, size, 0, None, -1, reason)
 
     def blocks(self) -> list[Rows]:
-        """All that can be searched, oldest first."""
+        """Return all blocks that can be searched, oldest first."""
         return [*self.recent, *([] if self._rows is None else [self._rows])]
 
     def seal(self) -> None:
-        """Hand on what there is."""
+        """Seal the current rows and export them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

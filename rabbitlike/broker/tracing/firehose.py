@@ -1,7 +1,7 @@
-"""The firehose: a copy of every message published in a vhost, or handed out there, at `amq.rabbitmq.trace`.
+"""The firehose: sends a copy of every message published or delivered in a vhost to `amq.rabbitmq.trace`.
 
-parity: routing keys, headers and their types are RabbitMQ's. What was published to the firehose's own exchange is never
-copied again, so a queue bound there can be consumed while it runs.
+parity: routing keys, headers and their types are RabbitMQ's. Messages published to `amq.rabbitmq.trace` itself are not
+copied again, so clients can consume a queue bound there while the firehose is on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXCHANGE: Final = "amq.rabbitmq.trace"
 #: spec: a routing key is a short string.
 KEY_MAX: Final = 255
-#: parity: the table of properties holds them in this order.
+#: parity: the properties table holds them in this order.
 FIELDS: Final = (
     "cluster_id", "app_id", "user_id", "type", "timestamp", "message_id", "expiration", "reply_to", "correlation_id",
     "priority", "delivery_mode", "headers", "content_encoding", "content_type",
@@ -36,7 +36,7 @@ SIGNED_32: Final = range(-(1 << 31), 1 << 31)
 
 
 class Firehose:
-    """That of one vhost, while its tracing is on."""
+    """The firehose of one vhost, while its tracing is on."""
 
     __slots__ = ("_vhost",)
 
@@ -52,7 +52,7 @@ class Firehose:
         queues: Iterable[Queue],
         client: ClientName,
     ) -> None:
-        """A publish was routed, to these queues."""
+        """Copy a publish that was routed to these queues."""
         if not self._has_bindings:
             return
         exchange = exchange_of(address)
@@ -62,7 +62,7 @@ class Firehose:
         self._publish(f"publish.{exchange}", headers, body)
 
     def delivered(self, queue: str, message: Message, client: ClientName) -> None:
-        """A message of a queue was handed out."""
+        """Copy a message that was delivered from a queue."""
         exchange = exchange_of(message.address)
         if exchange == EXCHANGE or not self._has_bindings:
             return
@@ -107,12 +107,12 @@ class Firehose:
 
 
 def describe_properties(properties: Properties) -> Table:
-    """The properties as a table. parity: numbers are 32 bits wide; what does not fit is wider here, and not cut."""
+    """Return the properties as a table. parity: numbers have 32 bits; larger ones get 64 bits instead of being cut."""
     described = Table()
     for name in FIELDS:
         value = getattr(properties, name)
         if name == "priority" and value < 0:
-            continue  # there is none
+            continue  # no priority is set
         if isinstance(value, int):
             described.put(name, int(value), "I" if value in SIGNED_32 else "l")
         elif value is not None:

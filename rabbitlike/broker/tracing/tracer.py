@@ -1,7 +1,7 @@
-"""A tracer: who is told of what happens to the messages of one queue, or to publishes in one vhost.
+"""A tracer: passes what happens to one queue's messages, or to publishes in one vhost, to event log and firehose.
 
-A queue without one, as nearly all are, pays a look at an empty slot. Whether there is one is decided where tracing
-changes (`Vhost.retrace`), never where messages pass.
+Nearly all queues have none, which costs only the check of an empty slot. `Vhost.retrace` creates and removes tracers
+when tracing changes, never while messages pass.
 """
 
 from itertools import groupby
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Tracer(Place):
-    """That of one queue or, with no queue's name, of the publishes of a vhost."""
+    """The tracer of one queue or, without a queue name, of a vhost's publishes."""
 
     __slots__ = ("_events", "_turn", "firehose", "is_logged")
 
@@ -46,17 +46,17 @@ class Tracer(Place):
     ) -> None:
         super().__init__(vhost, queue)
         self._turn = turn
-        #: None: only the firehose is told.
+        #: None: only the firehose is on.
         self._events = events
         self.is_logged = events is not None
         self.firehose = firehose
 
-    # A vhost's
+    # For a vhost
 
     def published(
         self, address: bytes, properties: bytes, priority: int, size: int, copies: int, is_delayed: bool
     ) -> None:
-        """A publish has found so many queues, or is to look for them later."""
+        """Record a publish that was routed to ``copies`` queues, or is delayed and will be routed later."""
         if self._events is None:
             return
         reason = DELAYED if is_delayed else 0
@@ -65,36 +65,36 @@ class Tracer(Place):
             self._events.add(ROUTE_FAIL, self, address, properties, 0, priority, size, 0, None, -1, 0)
 
     def published_run(self, messages: list[Message], queue: "Tracer | None") -> None:
-        """Publishes that differ in their bodies alone are in one queue, whose tracer this is."""
+        """Record publishes that differ only in their bodies and are in one queue; ``queue`` is that queue's tracer."""
         if self._events is not None:
             self._events.add_entries(self, queue if queue is not None and queue.is_logged else None, messages)
 
     def confirmed(
         self, address: bytes, properties: bytes, priority: int, size: int, number: int, accepted: bool
     ) -> None:
-        """Its publisher hears so when commit ``number`` is done; 0: now."""
+        """Record a confirm, which is sent when commit ``number`` is done; 0: now."""
         if self._events is not None:
             self._events.confirm(self, address, properties, priority, size, number, accepted, 1)
 
     def confirmed_run(self, messages: list[Message], number: int) -> None:
-        """The same for several that were accepted and differ in their bodies alone."""
+        """Record confirms of accepted publishes that differ only in their bodies."""
         if self._events is not None:
             like = messages[0]
             for size, alike in groupby([len(message.body) for message in messages]):
                 count = len(list(alike))
                 self._events.confirm(self, like.address, like.properties, like.priority, size, number, True, count)
 
-    # A queue's
+    # For a queue
 
     def enqueued(self, message: Message) -> None:
         self._note(ENQUEUE, message, None, -1, 0)
 
     def refused(self, message: Message) -> None:
-        """The queue is full."""
+        """Record that the full queue rejected a message."""
         self._note(DROP_OVERFLOW, message, None, -1, REJECT_PUBLISH)
 
     def delivered(self, message: Message, consumer: Subscriber) -> None:
-        """A consumer was given a message."""
+        """Record a delivery to a consumer."""
         if self._events is not None:
             wait_ms = self._turn.now_ms - message.published_at_ms if message.attempts == 0 else -1
             self._note(DELIVER, message, consumer.tag, wait_ms, AUTO_ACK if consumer.no_ack else 0)
@@ -102,7 +102,7 @@ class Tracer(Place):
             self.firehose.delivered(self.queue, message, consumer.client())
 
     def delivered_run(self, messages: list[Message], consumer: Subscriber) -> None:
-        """A consumer was given several."""
+        """Record several deliveries to a consumer."""
         if self._events is not None:
             self._events.add_run(DELIVER, self, messages, consumer.tag, -1, AUTO_ACK if consumer.no_ack else 0)
         if self.firehose is not None:
@@ -110,7 +110,7 @@ class Tracer(Place):
                 self.firehose.delivered(self.queue, message, consumer.client())
 
     def fetched(self, message: Message, client: "ClientName", no_ack: bool) -> None:
-        """Somebody who asked for one was given a message."""
+        """Record that a client fetched a message."""
         if self._events is not None:
             wait_ms = self._turn.now_ms - message.published_at_ms if message.attempts == 0 else -1
             self._note(DELIVER, message, None, wait_ms, AUTO_ACK if no_ack else 0)
@@ -125,16 +125,16 @@ class Tracer(Place):
             self._events.add_run(ACK, self, messages, None, self._turn.now_ms - delivered_at_ms, 0)
 
     def nacked(self, message: Message, delivered_at_ms: int, consumer: Subscriber | None) -> None:
-        """Given back or rejected; what becomes of it is told besides."""
+        """Record a nack or reject. What happens to the message is recorded separately."""
         tag = None if consumer is None else consumer.tag
         self._note(NACK, message, tag, self._turn.now_ms - delivered_at_ms, 0)
 
     def requeued(self, message: Message, is_waiting: bool) -> None:
-        """It is in its place again, or will be when its next try is due."""
+        """Record that a message was requeued, or will be after the delay of its retry."""
         self._note(REQUEUE, message, None, -1, RETRY if is_waiting else 0)
 
     def dead_lettered(self, message: Message, reason: "Reason", is_dead_lettered: bool) -> None:
-        """The queue has given it up; does it go anywhere as a dead letter?"""
+        """Record why the queue dead-lettered a message, and whether the dead letter is sent or held."""
         code = REASON_CODES.get(reason.value, OTHER)
         if reason.value == "maxlen":
             self._note(DROP_OVERFLOW, message, None, -1, code)

@@ -1,1 +1,1 @@
-"""Dead-lettering: why a queue gives a message up, where that goes, and where it is kept."""
+"""Dead-lettering: why a queue dead-letters a message, where it sends it, and which dead letters it holds."""

@@ -1,8 +1,7 @@
-"""Where a queue's dead letters are, and back from there: the queue it keeps for them, those its exchange leads to, and
-the retry of single dead letters.
+"""Find and retry a queue's dead letters: in the dead-letter queue kept for it and in those its exchange leads to.
 
-A dead letter belongs to the queue that dead-lettered it last, whatever else stands beside it. Putting one back happens
-within one turn and so in one commit: it is in one place or the other.
+A dead letter belongs to the queue that dead-lettered it last, whatever other messages are in the same queue. A retry
+moves it within one turn and so in one commit: the message is always in exactly one of the two queues.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,35 +18,35 @@ from rabbitlike.protocol.tables import Table
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-#: What a queue's own dead-letter queue is called, behind the queue's name.
+#: The name of a queue's dead-letter queue is the queue's name with this suffix.
 SUFFIX: Final = ".dlq"
 MAX_NAME: Final = 255
 
 
 def keeps_dead_letters(queue: "Queue") -> bool:
-    """Whether a queue that is to keep its dead letters can. One that is kept itself does not: a policy for all queues
-    would else dead-letter what expires there in queue after queue. Nor does one whose name leaves no room."""
+    """Return whether a queue can have a dead-letter queue. A dead-letter queue has none: with a policy for all queues,
+    messages that expire there would move from queue to queue. Nor has one whose name is too long for the suffix."""
     return (
         not queue.name.endswith(SUFFIX) and len(queue.name.encode("utf-8", "surrogateescape")) + len(SUFFIX) <= MAX_NAME
     )
 
 
 def dead_letter_queue_of(queue: "Queue") -> "Queue":
-    """The queue that is kept for the dead letters of ``queue``; made if there is none. Somebody may have declared it,
-    with limits of their own."""
+    """Return the dead-letter queue of ``queue``; declare it if there is none. A client may have declared it with its
+    own limits."""
     name = queue.name + SUFFIX
     return queue.vhost.queues.get(name) or queue.vhost.add_dead_letter_queue(name)
 
 
 def declare_dead_letter_queue(queue: "Queue") -> None:
-    """A declaration asks for a dead-letter queue: have it now, so that it can be consumed before any message dies."""
+    """Declare the dead-letter queue together with its queue, so that clients can consume it from the beginning."""
     settings = queue.settings
     if settings.dead_letter_auto and settings.dead_letter_exchange is None and keeps_dead_letters(queue):
         dead_letter_queue_of(queue)
 
 
 def dead_letter_queues(queue: "Queue") -> list["Queue"]:
-    """The queues in which dead letters of ``queue`` may be: its own, and those that its exchange leads to."""
+    """Return the queues that may contain dead letters of ``queue``: its own, and those that its exchange leads to."""
     vhost = queue.vhost
     found: dict[Queue, None] = {}
     own = vhost.queues.get(queue.name + SUFFIX)
@@ -68,8 +67,8 @@ _NONE: Final = Properties.build()
 
 
 def _reachable(queue: "Queue", exchange: Exchange) -> Iterator["Queue"]:
-    """All queues that a message could get to through an exchange, whatever its keys and headers. Of the default
-    exchange, which leads to every queue, only one is likely."""
+    """Yield all queues that an exchange can route to, whatever the keys and headers. None for the default exchange,
+    which leads to every queue."""
     if exchange.name == "":
         return
     seen = {exchange.name}
@@ -85,7 +84,7 @@ def _reachable(queue: "Queue", exchange: Exchange) -> Iterator["Queue"]:
 
 
 def last_death(message: Message) -> Death | None:
-    """The newest entry of its x-death; None: there is none."""
+    """Return the newest entry of x-death, or None."""
     deaths = deaths_of(Properties(message.properties))
     return deaths[0] if deaths else None
 
@@ -96,11 +95,10 @@ def was_dead_lettered_in(message: Message, queue_name: str) -> bool:
 
 
 def retry(queue: "Queue", source: "Queue", positions: Collection[int]) -> int:
-    """Put dead letters of ``queue`` that stand in ``source`` back, as new: at the end of the line, never delivered. How
-    many went.
+    """Move dead letters of ``queue`` from ``source`` back to its end, as new, undelivered messages. Return how many.
 
-    What else stands at these positions stays, and so does a dead letter that the queue has no room for. Its history
-    stays with it; its address is again that by which it had come.
+    Other messages at these positions stay, and so do dead letters that the queue would reject because it is full. A
+    moved message keeps its x-death; its address is the one it was published with.
     """
     moved = 0
     for seen in find(source, positions):
@@ -109,7 +107,7 @@ def retry(queue: "Queue", source: "Queue", positions: Collection[int]) -> int:
         if death is None or death.queue != queue.name:
             continue
         if not queue.has_room(1, len(message.body)):
-            queue.make_room()  # somebody may take what is ready there, and make room
+            queue.make_room()  # consumers may take what is ready
             if not queue.has_room(1, len(message.body)):
                 continue
         source.drop(message, seen.page)

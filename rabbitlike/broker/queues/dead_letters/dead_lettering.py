@@ -1,9 +1,9 @@
-"""What becomes of a message that a queue gives up: to the dead-letter exchange, to the queue kept for it, or nowhere.
+"""Dead-letter a message: send it to the dead-letter exchange or to the queue's own dead-letter queue, or drop it.
 
-The dead letter goes out later in the same turn, never inside the pump or publish that dead-letters the message: a chain
-of full queues that dead-letter into each other must not recurse. parity: no exchange, no route or a cycle means that
-the message is dropped, silently; unless the queue keeps its dead letters until they can go (`held_dead_letters.py`),
-who sends them with `send` as well.
+The dead letter is sent later in the same turn, never inside the pump or publish that dead-letters the message: a chain
+of full queues that dead-letter into each other must not recurse. parity: without an exchange or a route, or in a cycle,
+the message is dropped silently, unless the queue holds its dead letters (`held_dead_letters.py`, which uses `send` as
+well).
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Sent(NamedTuple):
-    """Where a dead letter went: the queues that have it now, and those that have no room for it."""
+    """Where a dead letter went: the queues that took it and those that refused it because they are full."""
 
     has_exchange: bool
     taken: list["Queue"]
@@ -39,9 +39,9 @@ class Sent(NamedTuple):
 def dead_letter(
     queue: "Queue", message: Message, reason: Reason, *, is_held: bool = False, is_at_once: bool = False
 ) -> None:
-    """``message`` is out of the line already. One that is held is the queue's until its dead letter goes: that may be
-    in a later turn, and the store must not lose it in between. One that was never in the queue goes at once: its
-    publisher may hear with the next commit that it is safe."""
+    """Dead-letter ``message``, which is no longer ready or unacked. ``is_held``: the queue still owns it, and the store
+    keeps it until its dead letter is sent, perhaps in a later turn. ``is_at_once``: it never was in the queue; send it
+    now, because its publisher may get a confirm with the next commit."""
     is_sent = is_dead_lettering(queue)
     report_dead_letter(queue, message, reason, DeadLetterOutcome.AT_MOST_ONCE if is_sent else DeadLetterOutcome.DROPPED)
     if is_sent:
@@ -63,7 +63,7 @@ def _forget(queue: "Queue", message: Message) -> None:
 
 
 def report_dead_letter(queue: "Queue", message: Message, reason: Reason, outcome: DeadLetterOutcome) -> None:
-    """Count a dead-lettered message, and notify the listeners."""
+    """Count a dead-lettered message and notify the listeners."""
     broker = queue.vhost.broker
     broker.deaths[reason][outcome] += 1
     if queue.deaths is None:
@@ -77,14 +77,14 @@ def report_dead_letter(queue: "Queue", message: Message, reason: Reason, outcome
 
 
 def is_dead_lettering(queue: "Queue") -> bool:
-    """Do its dead letters go anywhere?"""
+    """Return whether the queue sends its dead letters anywhere."""
     settings = queue.settings
     return settings.dead_letter_exchange is not None or (settings.dead_letter_auto and keeps_dead_letters(queue))
 
 
 def retries_of(message: Message, reason: Reason) -> int:
-    """How often a message that came to this end was handed out again, after the first time."""
-    # A rejected one was in its consumer's hands; others had come back, and the last time was not followed by another.
+    """Return how often a dead-lettered message was redelivered."""
+    # A rejected message was unacked; others had been returned, and no delivery followed the last return.
     return message.attempts if reason is Reason.REJECTED else max(0, message.attempts - 1)
 
 
@@ -97,7 +97,7 @@ def _send_dead_letter(queue: "Queue", message: Message, reason: Reason, is_held:
 def send(
     queue: "Queue", message: Message, reason: Reason, dead_lettered_at_ms: int, besides: Collection[str] = ()
 ) -> Sent:
-    """Send a dead letter through the dead-letter exchange, but not to the queues ``besides``, which have it already."""
+    """Send a dead letter through the dead-letter exchange, except to the queues ``besides``, which have it already."""
     vhost = queue.vhost
     name = queue.settings.dead_letter_exchange
     exchange = vhost.exchanges.get(name or "")
@@ -113,7 +113,7 @@ def send(
         routing_keys=keys,
         reason=reason,
         now_ms=dead_lettered_at_ms,
-        # parity: an x-dead-letter-routing-key replaces all keys, so CC must not be routed by again.
+        # parity: an x-dead-letter-routing-key replaces all keys, so CC must not route the message again.
         keep_cc=override is None,
     )
     if override is not None:
@@ -129,7 +129,7 @@ def send(
 
 
 def _keep_dead_letter(queue: "Queue", message: Message, reason: Reason, is_held: bool) -> None:
-    """To the queue's own dead-letter queue, which is declared in the same commit if need be."""
+    """Send a dead letter to the queue's own dead-letter queue, which is declared in the same commit if needed."""
     if is_held:
         _forget(queue, message)
     if queue.deleted:

@@ -1,9 +1,9 @@
-"""Dead letters of one queue that go out at least once: they stay the queue's until all their targets have them.
+"""Held dead letters of one queue: sent at least once, and kept until all their target queues have them.
 
-A dead letter that has no way (no exchange, no route, a cycle) or that a full queue refuses is kept, on disk as well:
-with the reason, and with the names of those who took it, so that they are not given it twice. Out of here and into the
-others is one commit. parity: only the first few that cannot go are tried again, the others stand in line behind them;
-but RabbitMQ tries every three minutes, and this as soon as something has changed that may help.
+A dead letter without a route (no exchange, no binding, a cycle), or refused by a full queue, is held, on disk too, with
+the reason and the names of the queues that took it, so that these do not get it twice. One commit removes it here and
+adds it to its targets. parity: only the first few that cannot be sent are tried again, the others queue behind them.
+RabbitMQ retries every three minutes; this broker retries as soon as a change may help.
 """
 
 import logging
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Dead letters that cannot go and are tried again; RabbitMQ has 32.
+#: How many dead letters that cannot be sent are tried again; RabbitMQ has 32.
 WINDOW: Final = 100
-#: Dead letters that are sent in one turn.
+#: How many dead letters are sent in one turn.
 STRIDE: Final = 200
-#: Between two looks at what has changed: while dead letters go, and at most.
+#: Milliseconds between two checks for changes: while dead letters are being sent, and at most.
 SHORTEST_MS: Final = 50
 LONGEST_MS: Final = 1000
-#: Above every place in line.
+#: Higher than any sequence number.
 _ALL: Final = 1 << 62
 
 
 class HeldDeadLetter:
-    """One of them."""
+    """A dead letter that its queue holds."""
 
     __slots__ = ("dead_lettered_at_ms", "is_noted", "message", "reason", "refused", "taken")
 
@@ -48,13 +48,13 @@ class HeldDeadLetter:
         self.dead_lettered_at_ms = dead_lettered_at_ms
         #: Names of the queues that have it already.
         self.taken: tuple[str, ...] = ()
-        #: Those that had no room for it; none, where there was no way at all.
+        #: The queues that were too full for it; empty if there was no route.
         self.refused: Sequence[Queue] = ()
-        #: The disk knows, or will, that it is a dead letter.
+        #: Whether the log records, or will record, that it is a dead letter.
         self.is_noted = False
 
     def pack(self) -> bytes:
-        """What is to be known after a restart, as short strings: the reason, and who has it."""
+        """Encode what recovery needs, as short strings: the reason, and the queues that have it."""
         words = [word.encode("utf-8", "surrogateescape") for word in (self.reason.value, *self.taken)]
         return b"".join(bytes((len(word),)) + word for word in words)
 
@@ -79,7 +79,7 @@ class HeldDeadLetters(DeferredMessages):
 
     def __init__(self, queue: "Queue") -> None:
         super().__init__(queue)
-        #: Those that could not go, and those behind them, not tried yet.
+        #: Dead letters that could not be sent, and those behind them that were not tried yet.
         self._stuck: list[HeldDeadLetter] = []
         self._line: deque[HeldDeadLetter] = deque()
         #: Those that were dead-lettered in this turn.
@@ -87,13 +87,13 @@ class HeldDeadLetters(DeferredMessages):
         self._number = 0
         self._is_called = False
         self._pause_ms = SHORTEST_MS
-        #: The vhost's, when they were tried last; -1: they are to be tried again in any case.
+        #: The vhost's generation at the last try; -1: try again in any case.
         self._generation = -1
-        #: What the log has been told of.
+        #: The problems already logged.
         self._warned: set[str] = set()
 
     def add(self, message: Message, reason: Reason) -> None:
-        """A message was dead-lettered. It is out of the line or out of its consumer's hands, and still the queue's."""
+        """Hold a dead letter. Its message is no longer ready or unacked, but the queue still owns it."""
         message.state = GONE
         report_dead_letter(self._queue, message, reason, DeadLetterOutcome.AT_LEAST_ONCE)
         dead_letter = HeldDeadLetter(message, reason, self._turn.now_ms)
@@ -104,7 +104,7 @@ class HeldDeadLetters(DeferredMessages):
         self._call()
 
     def recover(self, batch: StoredBatch, attempt: AttemptRecord, size: int) -> None:
-        """One that was here when the last run ended; they come in the order they were dead-lettered."""
+        """Add one held when the last run ended. They come in the order in which they were dead-lettered."""
         self._number += 1
         message = self.put_unread(batch, attempt.batch_index, attempt.position, attempt.times, self._number, size)
         message.state = GONE
@@ -112,7 +112,7 @@ class HeldDeadLetters(DeferredMessages):
         self._watch(self._turn.now_ms)
 
     def messages(self) -> list[Message]:
-        """All of them, perhaps without their octets."""
+        """Return all of them; some may be without contents, which are then on disk only."""
         return list(self._here.values())
 
     def clear(self) -> list[Message]:
@@ -128,14 +128,14 @@ class HeldDeadLetters(DeferredMessages):
         return super().clear()
 
     def changed(self) -> None:
-        """The queue has other settings: its dead letters may have another way now, or none any more."""
+        """Try all again after a change of the queue's settings, which may have added or removed a route."""
         self._generation = -1
         self._turn.later(self.on_due)
 
     # Sending
 
     def _call(self) -> None:
-        """Later in this turn, and so in the commit that they were dead-lettered in."""
+        """Send later in this turn, and so in the same commit as the dead-lettering."""
         if not self._is_called:
             self._is_called = True
             self._turn.later(self._go)
@@ -164,7 +164,7 @@ class HeldDeadLetters(DeferredMessages):
         return self.count > 0
 
     def _send_stuck(self) -> None:
-        """Try those again for which something has changed."""
+        """Try those again for which a change may help."""
         before = self.count
         generation = self._queue.vhost.generation
         is_changed, self._generation = generation != self._generation, generation
@@ -185,7 +185,7 @@ class HeldDeadLetters(DeferredMessages):
                 break
 
     def _rest(self) -> None:
-        """See to it that they are looked at again."""
+        """Set the timer for the next try."""
         if self.count == 0:
             self.stop()
             self._pause_ms = SHORTEST_MS
@@ -198,7 +198,7 @@ class HeldDeadLetters(DeferredMessages):
             self._watch(self._turn.now_ms + self._pause_ms)
 
     def _try(self, dead_letter: HeldDeadLetter) -> bool:
-        """Send it to those that do not have it. Is it gone?"""
+        """Send it to the queues that do not have it. Return whether it is done."""
         message = dead_letter.message
         if not message.properties:
             self.read(message, _ALL, self._queue.paging.window_bytes)
@@ -206,7 +206,7 @@ class HeldDeadLetters(DeferredMessages):
                 self.leave(message)  # it stays on disk
                 return True
         size = len(message.body)
-        # It may go to this very queue, whose limits are not to count it twice.
+        # Its own queue may be a target, and that queue's limits must not count it twice.
         self.count -= 1
         self.body_bytes -= size
         sent = send(self._queue, message, dead_letter.reason, dead_letter.dead_lettered_at_ms, dead_letter.taken)
@@ -232,11 +232,11 @@ class HeldDeadLetters(DeferredMessages):
             queue.log.erase(dead_letter.message)
 
     def _give_up(self) -> None:
-        """parity: who changes the strategy means those that are here as well."""
+        """Delete all. parity: a change of the strategy applies to the dead letters held already."""
         queue = self._queue
         body_bytes = self.body_bytes
         messages = self.clear()
-        # Of those whose octets are on disk only, nobody knows more than that.
+        # For messages whose contents are on disk only, body_bytes is the only known size.
         queue.persistent_bytes -= body_bytes - sum(len(message.body) for message in messages)
         for message in messages:
             queue.forget(message)
@@ -244,13 +244,13 @@ class HeldDeadLetters(DeferredMessages):
             log.info("%s: deleted %d held dead-lettered messages (%d bytes)", _name(queue), len(messages), body_bytes)
 
     def _note(self, dead_letter: HeldDeadLetter) -> None:
-        """Let the disk know that it is a dead letter."""
+        """Record on disk that the message is a dead letter."""
         if dead_letter.message.logged == LOGGED and self._queue.log is not None:
             dead_letter.is_noted = True
             self._queue.log.note_dead_letter(dead_letter.message, dead_letter.dead_lettered_at_ms, dead_letter.pack())
 
     def _warn(self, sent: Sent) -> None:
-        """Once, until all have gone: somebody has to do something about it."""
+        """Log a problem that an operator has to solve, once until all dead letters have been sent."""
         settings = self._queue.settings
         why = f"there is no exchange '{settings.dead_letter_exchange}'"
         if sent.has_exchange:
@@ -261,11 +261,11 @@ class HeldDeadLetters(DeferredMessages):
 
 
 def _has_room(dead_letter: HeldDeadLetter, *, is_moving: bool) -> bool:
-    """Has one that refused it room by now?"""
+    """Return whether a queue that refused it could take it now."""
     size = len(dead_letter.message.body)
     for target in dead_letter.refused:
         if is_moving and not target.has_room(1, size):
-            target.make_room()  # somebody may take what went there just now, and make room
+            target.make_room()  # consumers may take what was sent there just now
         if target.has_room(1, size):
             return True
     return False
@@ -276,7 +276,7 @@ def _name(queue: "Queue") -> str:
 
 
 def warn_of_fallback(queue: "Queue", settings: QueueSettings) -> None:
-    """A queue is to send its dead letters at least once, and cannot."""
+    """Log that a queue with the strategy at-least-once cannot use it."""
     if settings.dead_letter_exchange is None:
         log.warning("%s: dead-letter strategy at-least-once has no effect without a dead-letter exchange", _name(queue))
     else:

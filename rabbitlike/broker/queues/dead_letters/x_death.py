@@ -1,7 +1,7 @@
-"""What a message carries away from a queue that dead-letters it: x-death and the first and last death headers.
+"""The headers of a dead-lettered message: x-death, x-first-death-… and x-last-death-….
 
-Pure: routing the dead-lettered message is the vhost's work. A message's history is read from its own x-death header,
-newest death first, one entry for each queue and reason. parity: names, types and order on the wire are RabbitMQ 3.13's.
+Pure functions; the vhost routes the dead-lettered message. A message's history is its own x-death header, newest death
+first, one entry for each queue and reason. parity: names, types and order on the wire are RabbitMQ 3.13's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,35 +14,35 @@ from rabbitlike.protocol.tables import Array, Table, Timestamp, Value, decode_va
 
 _X_DEATH: Final = b"x-death"
 ARRAY_LETTER: Final = ord("A")
-#: The octets that are in every death by rejection.
+#: These octets occur in every death by rejection.
 _REJECTED: Final = b"\x06reasonS\x00\x00\x00\x08rejected"
 _COUNT_MAX: Final = (1 << 63) - 1
 
 
 class Reason(Enum):
-    """Why a queue gave a message up."""
+    """Why a queue dead-lettered a message."""
 
     REJECTED = "rejected"
     EXPIRED = "expired"
     MAXLEN = "maxlen"
     DELIVERY_LIMIT = "delivery_limit"
-    #: It failed, and the total time for trying is over.
+    #: It failed, and its total retry time is over.
     RETRY_TIMEOUT = "retry_timeout"
 
 
 class DeadLetterOutcome(IntEnum):
-    """What a queue does with its dead letters."""
+    """How a queue handles its dead letters."""
 
     DROPPED = 0
     AT_MOST_ONCE = 1
-    #: They stay the queue's until their targets have them.
+    #: The queue holds them until all target queues have them.
     AT_LEAST_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """One entry of x-death: how often a queue dead-lettered a message for a reason, and how it was when it first
-    did."""
+    """One entry of x-death: how often a queue dead-lettered a message for a reason, and the message's address when it
+    first did."""
 
     queue: str
     reason: str
@@ -67,7 +67,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class RetryHistory:
-    """What a queue that keeps its own dead letters says of the one it gives up, beside x-death."""
+    """The headers that a message gets in its queue's own dead-letter queue, beside x-death."""
 
     retries: int
     published_at_ms: int
@@ -95,10 +95,11 @@ def write_death(
     keep_cc: bool = True,
     retry_history: RetryHistory | None = None,
 ) -> Properties:
-    """The properties of a message as it leaves `queue` for the dead letter exchange.
+    """Return the properties of a message that `queue` dead-letters.
 
-    `exchange` and `routing_keys` (see `original_keys`) say how it had come. Where x-dead-letter-routing-key replaces
-    those keys `keep_cc` must be false: the message no longer goes by them, now or when it is dead-lettered again.
+    `exchange` and `routing_keys` (see `original_keys`) are the ones it was published with. `keep_cc` must be false
+    where x-dead-letter-routing-key replaces those keys: CC then no longer routes the message, now or when it is
+    dead-lettered again.
     """
     fields: dict[bytes, bytes | memoryview] = dict(properties.header_fields())
     ours = Table()
@@ -122,18 +123,18 @@ def write_death(
     fields[_X_DEATH] = b"".join((b"A", size.to_bytes(4, "big"), newest, *others))
     if not keep_cc:
         fields.pop(b"CC", None)
-    # parity: headers the broker has changed are sent sorted by name.
+    # parity: headers that the broker has changed are sent sorted by name.
     headers = encode_headers({key: fields[key] for key in sorted(fields)})
-    # Without an expiration it cannot expire a second time in the queue it goes to.
+    # Without an expiration it cannot expire again in the queue that it is sent to.
     return properties.replace(headers=headers, expiration=None)
 
 
 def in_cycle(properties: Properties, queue_name: str) -> bool:
-    """Whether a message must not enter `queue_name`: that dead-lettered it, and no client has rejected it since."""
+    """Return whether `queue_name` dead-lettered the message before and no client has rejected it since: a cycle."""
     start, end = _entries(properties)
     named = _named(queue_name)
     if properties.raw.find(named, start, end) < 0:
-        return False  # the common end of the road, told without decoding
+        return False  # the common case, found without decoding
     for _, _, death in _deaths_with(properties, start, end, named, _REJECTED):
         if death.reason == Reason.REJECTED.value:
             return False
@@ -143,12 +144,12 @@ def in_cycle(properties: Properties, queue_name: str) -> bool:
 
 
 def deaths_of(properties: Properties) -> list[Death]:
-    """A message's deaths, newest first. Clients may send any entries: what is no death is left out."""
+    """Return a message's deaths, newest first. Clients may send any entries: invalid ones are left out."""
     return [death for _, _, death in _deaths_with(properties, *_entries(properties))]
 
 
 def original_keys(routing_key: str, properties: Properties) -> list[str]:
-    """The keys a message was published with: its own and those of CC. BCC never got as far as a queue."""
+    """Return the keys a message was published with: its own and those of CC. BCC is removed before a queue gets it."""
     keys = [routing_key]
     copies = properties.header(b"CC")
     if isinstance(copies, list):
@@ -157,7 +158,7 @@ def original_keys(routing_key: str, properties: Properties) -> list[str]:
 
 
 def forget_client_deaths(properties: Properties) -> Properties:
-    """The properties a client published, without the deaths it claims: for those who want RabbitMQ 4's counting."""
+    """Return the published properties without x-death, for settings that count as RabbitMQ 4 does."""
     if properties.header_at(_X_DEATH) == 0:
         return properties
     fields = properties.header_fields()
@@ -171,12 +172,12 @@ def _note(headers: Table, which: str, queue: str, exchange: str, reason: Reason)
     headers[f"x-{which}-death-exchange"] = exchange
 
 
-# x-death as octets: a message that died in a thousand queues carries a thousand entries. Decoding and encoding them
-# at each death would take seconds, so only entries that contain the octets searched for are decoded.
+# x-death as octets: a message dead-lettered by a thousand queues has a thousand entries. Decoding and encoding all of
+# them each time would take seconds, so only entries that contain the searched octets are decoded.
 
 
 def _entries(properties: Properties) -> tuple[int, int]:
-    """Where the entries of x-death begin and end; (0, 0) when there is no such list."""
+    """Return where the entries of x-death begin and end; (0, 0) if there is no such array."""
     at = properties.header_at(_X_DEATH)
     if at == 0 or properties.raw[at] != ARRAY_LETTER:
         return 0, 0
@@ -184,13 +185,13 @@ def _entries(properties: Properties) -> tuple[int, int]:
 
 
 def _named(queue: str) -> bytes:
-    """The octets that are in every death in this queue, and perhaps in others."""
+    """Return octets that occur in every death in this queue, and perhaps in others."""
     name = queue.encode("utf-8", "surrogateescape")
     return b"\x05queueS" + len(name).to_bytes(4, "big") + name
 
 
 def _deaths_with(properties: Properties, start: int, end: int, *wanted: bytes) -> Iterator[tuple[int, int, Death]]:
-    """The deaths that may contain one of these octets, newest first, each with its place; all when none are given."""
+    """Yield deaths that contain any of the wanted octets, newest first, with their offsets; all if none is given."""
     raw = properties.raw
     at = start
     if wanted and all(raw.find(part, start, end) < 0 for part in wanted):
@@ -218,7 +219,7 @@ def _read_death(entry: Value) -> Death | None:
         } if time_s >= 0:
             keys = tuple(key for key in routing_keys if isinstance(key, str))
             expiration = entry.get("original-expiration")
-            # int(): any wire type of number will do, and a bool must not stay one
+            # int(): any numeric wire type is accepted, and a bool must become an int
             return Death(
                 queue,
                 reason,

@@ -1,1 +1,1 @@
-"""Order: which ready message is next, by priority and by position."""
+"""Order of delivery: by priority and by position."""

@@ -1,8 +1,8 @@
 """A level: the ready messages of one priority, in order of their positions.
 
-Messages that came back stand in a small heap beside the ring and go before it by position, so a requeued message stands
-where it stood. Once a backlog has outgrown its window, new messages gather in a second ring, the tail, which leaves
-memory page by page as it is written. Order: returned and ring, pages, tail. When which of them is used, Ready decides.
+Returned messages are in a small heap beside the ring and are merged with it by position, so a requeued message keeps
+its place. Once the backlog is larger than the window, new messages go to a second ring, the tail, which leaves memory
+page by page as it is written. The order is: heap and ring, pages, tail. `Ready` decides when to use which.
 """
 
 from bisect import bisect_right
@@ -36,8 +36,8 @@ class Level:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        #: Ready and handed out now, come in and handed out ever, and when that was last. Of the bottom level only the
-        #: time is kept: the rest is what the queue has beyond its other levels.
+        #: Ready and unacked now, enqueued and delivered in total, and the time of the last delivery. The bottom level
+        #: has only the time: its counts are the queue's minus those of the other levels.
         self.count = 0
         self.unacked = 0
         self.enqueued = 0
@@ -46,21 +46,21 @@ class Level:
         self.clear()
 
     def clear(self) -> None:
-        """Nothing is ready."""
+        """Remove all messages."""
         self.count = 0
         self.ring = Ring()
         self.returned: list[tuple[int, Message]] = []
-        #: No position in there is higher.
+        #: No position in `returned` is higher.
         self.last_returned = 0
         self.pages: deque[Page] | None = None
-        #: Where new messages go that may leave memory; made when the first one does.
+        #: New messages that may leave memory; created for the first one.
         self.tail: Ring | None = None
-        #: Messages up to this position were once in the tail and have gone to the ring: they may be handed out, and so
-        #: must not be in a page.
+        #: Messages up to this position moved from the tail to the ring: they may be delivered, so they must not be in a
+        #: page.
         self.kept_to = 0
 
     def push_back(self, message: Message) -> None:
-        """One that was out, back to where it stood."""
+        """Add a message that was unacked or deferred at its position."""
         if not self.returned or message.position > self.last_returned:
             self.last_returned = message.position
         heappush(self.returned, (message.position, message))
@@ -79,7 +79,7 @@ class Level:
         return self.ring.pop()
 
     def first(self) -> Message | None:
-        """The next to go of what is in memory, left where it is."""
+        """Return the first message in memory before all pages, without removing it."""
         while self.returned and self.returned[0][1].state == GONE:
             heappop(self.returned)
         message = self.ring.first()
@@ -88,10 +88,10 @@ class Level:
         return message
 
     def front_after(self, position: int, most: int) -> list[Message]:
-        """Up to ``most`` messages behind ``position`` of those that stand before all pages, in order, left in place."""
+        """Return up to ``most`` messages after ``position``, in order, of those in memory before all pages."""
         found = self.ring.after(position, most)
         if self.returned:
-            # What is sorted is a heap as well, and mostly it is sorted already.
+            # A sorted list is a heap as well, and it is mostly sorted already.
             self.returned.sort()
             at = bisect_right(self.returned, position, key=itemgetter(0))
             end = len(found) + most
@@ -104,20 +104,20 @@ class Level:
         return found
 
     def add_page(self, page: Page) -> None:
-        """A page is out of memory, behind all that are already."""
+        """Add a page after all others."""
         if self.pages is None:
             self.pages = deque()
         self.pages.append(page)
 
     def insert_page(self, page: Page) -> None:
-        """A page that stands before some of those that are out of memory already."""
+        """Add a page at its place between the others."""
         if self.pages is None:
             self.pages = deque()
         at = bisect_right(self.pages, page.first_position, key=attrgetter("first_position"))
         self.pages.insert(at, page)
 
     def turn_to_tail(self) -> bool:
-        """The ring is used up and no page is left: the tail is the ring now. Is there anything in it?"""
+        """Make the tail the ring: the ring is empty and no page is left. Return whether it has any message."""
         if self.tail is None:
             return False
         self.kept_to = max(self.kept_to, self.tail.last_position())
@@ -127,7 +127,7 @@ class Level:
         return self.ring.first() is not None
 
     def keep(self, last_position: int) -> None:
-        """What is in the tail up to a position goes to the ring's end. No page stands between them."""
+        """Move the messages of the tail up to a position to the end of the ring. No page is between them."""
         assert self.tail is not None
         message = self.tail.first()
         while message is not None and message.position <= last_position:

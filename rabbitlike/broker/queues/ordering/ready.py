@@ -1,8 +1,8 @@
-"""What is ready, in the order it will be handed out: higher levels first, or by their shares (fairness.py).
+"""The ready messages of a queue in order of delivery: higher levels first, or by their shares (fairness.py).
 
-All messages of a queue that are ready are counted here, in memory and on disk. While a backlog is larger than its
-window (`is_spilling`) new messages of every level go to the level's tail, and what was written of that leaves memory
-(`page_out`); serving reads a page back when the level's ring is used up.
+All ready messages, in memory and on disk, are counted here. While the backlog is larger than the window
+(`is_spilling`), new messages of every level go to the level's tail and leave memory once written (`page_out`). When a
+level's ring is empty, delivery reads a page back.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from rabbitlike.broker.states import GONE, MESSAGE_COST, PAGED, READY
 
 
 class Ready:
-    """All ready messages of one queue. ``load`` brings a page's messages back to memory."""
+    """All ready messages of one queue. ``load`` reads a page's messages into memory."""
 
     __slots__ = (
         "_bottom",
@@ -43,26 +43,26 @@ class Ready:
         self._load = load
         #: New messages go to the tails.
         self.is_spilling = False
-        #: Most queues never see but one priority: its level stands here, the rest in a dict made when a second comes.
+        #: Most queues have only one priority: its level is here, the others in a dict created for the second one.
         self._bottom = Level(0)
         self._others: dict[int, Level] | None = None
-        #: Whether there are others, the same with the bottom level as a list, and how many messages are not in it.
+        #: Whether there are others; all levels as a list; and how many messages are not in the bottom level.
         self.has_levels = False
         self._ranked: list[Level] = [self._bottom]
         self._ranked_count = 0
-        #: How levels share; None: the highest goes first.
+        #: How levels share deliveries; None: the highest goes first.
         self.shares: Shares | None = None
         self.count = 0
         self.body_bytes = 0
-        #: What the messages in memory take there, and how many pages are not in memory.
+        #: Memory cost of the messages in memory, and the number of pages on disk only.
         self.memory_bytes = 0
         self.page_count = 0
-        #: Messages in those pages, and the octets of their bodies.
+        #: Messages in those pages, and their body bytes.
         self.paged_count = 0
         self.paged_bytes = 0
 
     def push(self, message: Message) -> None:
-        """A new message, behind all of its level."""
+        """Add a new message at the end of its level."""
         if message.priority <= 0 and self._default_priority == 0 and not self.is_spilling:
             self._bottom.ring.push(message)
         else:
@@ -73,7 +73,7 @@ class Ready:
         self.memory_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
 
     def push_run(self, messages: list[Message], body_bytes: int) -> None:
-        """Several new messages of one level and the same properties, with so many octets of bodies."""
+        """Add new messages of one level with the same properties; ``body_bytes`` is the sum of their bodies."""
         count = len(messages)
         first = messages[0]
         if first.priority <= 0 and self._default_priority == 0 and not self.is_spilling:
@@ -86,7 +86,7 @@ class Ready:
         self.memory_bytes += count * (MESSAGE_COST + len(first.properties)) + body_bytes
 
     def push_back(self, message: Message) -> None:
-        """A message that was out, back to where it stood."""
+        """Add a message that was unacked or deferred at its position."""
         level = self._level(self.level_number(message.priority))
         level.push_back(message)
         self._count(level, 1)
@@ -98,7 +98,7 @@ class Ready:
         self.memory_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
 
     def pop(self) -> Message | None:
-        """The next message, or None when there is none."""
+        """Remove and return the next message, or None."""
         if self._others is None and not self.is_spilling and not self._bottom.returned:
             message = self._bottom.ring.pop()
         elif self.shares is None:
@@ -112,13 +112,14 @@ class Ready:
         return message
 
     def next(self, most: int) -> list[Message | None]:
-        """Up to ``most`` of those that are popped next, left where they are; none where that takes a closer look."""
+        """Return up to ``most`` of the next messages without removing them; none if the order is not simply that of one
+        ring."""
         if self._others is not None or self.is_spilling or self._bottom.returned:
             return []
         return self._bottom.ring.next(most)
 
     def pop_run(self, run: list[Message], body_bytes: int) -> None:
-        """These, of those that `next` has given, are out, with so many octets of bodies."""
+        """Remove these messages, the first of those that `next` returned; ``body_bytes`` is the sum of their bodies."""
         count = len(run)
         first = run[0]
         self._bottom.ring.drop(count)
@@ -127,7 +128,7 @@ class Ready:
         self.memory_bytes -= count * (MESSAGE_COST + len(first.properties)) + body_bytes
 
     def remove(self, message: Message) -> None:
-        """Take a message out of the middle of the line."""
+        """Remove a message that need not be the next one."""
         if self.has_levels:
             self._count(self._level(self.level_number(message.priority)), -1)
         message.state = GONE
@@ -136,7 +137,7 @@ class Ready:
         self.memory_bytes -= MESSAGE_COST + len(message.properties) + len(message.body)
 
     def clear(self) -> list[list[Any]]:
-        """Nothing is ready any more; the lists that held it, which nobody else has."""
+        """Remove all messages. Return the lists that held them, to which no other reference exists."""
         held: list[list[Any]] = []
         for level in self._ranked:
             held += [level.ring.slots, level.returned]
@@ -153,7 +154,7 @@ class Ready:
         self.paged_bytes = 0
         return held
 
-    # Levels and whose turn it is
+    # Levels and the choice between them
 
     def level_number(self, priority: int) -> int:
         if priority < 0:
@@ -161,14 +162,14 @@ class Ready:
         return min(priority, self._levels - 1)
 
     def served(self, message: Message, at_ms: int) -> None:
-        """A message was handed out, of a queue that has levels."""
+        """Count a delivery in its level. The queue has several levels."""
         level = self._level(self.level_number(message.priority))
         level.served_at_ms = at_ms
         level.unacked += 1
         level.dequeued += 1
 
     def leave_unacked(self, message: Message) -> None:
-        """A message that was handed out is not held any more."""
+        """Subtract a message from the unacked count of its level."""
         level = self._level(self.level_number(message.priority))
         level.unacked -= 1
 
@@ -181,7 +182,7 @@ class Ready:
         if level is None:
             level = Level(number)
             self._others[number] = level
-            # Kept in the order of serving, so that popping needs no sorting.
+            # Kept in order of delivery, so that pop needs no sorting.
             self._others = dict(sorted(self._others.items(), reverse=True))
             self._ranked = [*self._others.values(), self._bottom]
             self.has_levels = True
@@ -200,7 +201,7 @@ class Ready:
         self._count(level, 1)
 
     def _count(self, level: Level, more: int) -> None:
-        """So many more of this level are ready; or fewer, where it is negative."""
+        """Add ``more``, which may be negative, to the ready count of this level."""
         if level.number:
             level.count += more
             self._ranked_count += more
@@ -235,7 +236,7 @@ class Ready:
         return None
 
     def _pop_late(self, shares: Shares) -> Message | None:
-        """The message that waited longest, if that was too long."""
+        """Remove and return the oldest message if it has waited too long, else None."""
         oldest: Level | None = None
         oldest_at_ms = 0
         for level in self._ranked:
@@ -267,16 +268,16 @@ class Ready:
             message = level.first()
         return message
 
-    # Beyond the window
+    # Paging
 
     def start_spilling(self) -> None:
-        """From now on what comes gathers behind what is here, to leave memory when it is written. It does in every
-        level until none has a page or a tail: one that is short now may have the next backlog."""
+        """Send new messages to the tails, which leave memory once written. This holds for every level until none has a
+        page or a tail: a level that is short now may have the next backlog."""
         self.is_spilling = True
 
     def page_out(self, page: Page) -> bool:
-        """What ``page`` holds was written: let it go from memory, if it still stands at the front of its level's
-        tail."""
+        """Remove the messages of ``page``, which are written, from memory if they are at the front of their level's
+        tail. Return whether they were."""
         level = self._level(page.level)
         tail = level.tail
         if not self.is_spilling or tail is None:
@@ -285,8 +286,8 @@ class Ready:
         if message is None or not page.first_position <= message.position <= page.last_position:
             return False
         if page.first_position <= level.kept_to:
-            # Written together with what had gone to the ring before: the rest follows it there. Later pages will not
-            # have come yet, as commits end in order.
+            # Written together with messages that moved to the ring before: move the rest there as well. No later page
+            # exists yet, because commits end in order.
             level.keep(page.last_position)
             return False
         page.published_at_ms = message.published_at_ms
@@ -304,7 +305,7 @@ class Ready:
         return True
 
     def page_again(self, page: Page, message: Message) -> None:
-        """A message that is not counted here is ready, in a page of those that came back."""
+        """Add a message that is not counted here to a page of returned messages."""
         level = self._level(page.level)
         if not page.is_out:
             page.is_out = True
@@ -321,17 +322,17 @@ class Ready:
         self.paged_bytes += len(message.body)
 
     def is_behind_pages(self, message: Message) -> bool:
-        """Does any page stand before this message, which is not here?"""
+        """Return whether any page precedes this message, which is not in here."""
         level = self.level_of(message)
         return level.pages is not None and len(level.pages) > 0 and level.pages[0].first_position < message.position
 
     def read_before(self, message: Message) -> None:
-        """Bring the pages into memory that stand before this message."""
+        """Read the pages that precede this message."""
         while self.is_behind_pages(message):
             self._read_page(self.level_of(message))
 
     def take_last(self, level: Level) -> None:
-        """The last message of a level's ring is not there any more, nor counted."""
+        """Remove the last message of a level's ring."""
         message = level.ring.last()
         assert message is not None
         level.ring.drop_last()
@@ -344,7 +345,7 @@ class Ready:
         return self._level(self.level_number(message.priority))
 
     def recover_page(self, page: Page) -> None:
-        """A page from before the restart; they come in order."""
+        """Add a page written before the restart. Pages come in order."""
         if not self.is_spilling:
             self.start_spilling()
         page.is_out = True
@@ -355,7 +356,7 @@ class Ready:
         self.body_bytes += page.body_bytes
 
     def shrink_page(self, page: Page, count: int, body_bytes: int) -> None:
-        """Some messages of a page came to their end there."""
+        """Subtract messages of a page that were settled while on disk."""
         self._count(self._level(page.level), -count)
         page.count -= count
         page.body_bytes -= body_bytes
@@ -365,7 +366,7 @@ class Ready:
         self.body_bytes -= body_bytes
 
     def gather(self) -> None:
-        """Bring everything into memory; it is little."""
+        """Read all pages into memory. They must be few."""
         for level in self._ranked:
             while level.pages:
                 self._read_page(level)
@@ -380,7 +381,7 @@ class Ready:
         self.paged_bytes += page.body_bytes
 
     def _read_on(self, level: Level) -> bool:
-        """Nothing of this level is left in the ring: refill it from the next page, or the tail. Was there any?"""
+        """Refill a level's empty ring from the next page or the tail. Return whether there was anything."""
         if level.pages:
             self._read_page(level)
             return True
@@ -398,7 +399,7 @@ class Ready:
         self.page_count -= 1
         self.paged_count -= page.count
         self.paged_bytes -= page.body_bytes
-        # A page that was recovered knows what it held when it was written, not what was settled of it since.
+        # A recovered page has the counts from when it was written, without what was settled since.
         self.count += len(messages) - page.count
         self._count(level, len(messages) - page.count)
         self.body_bytes -= page.body_bytes
@@ -409,7 +410,7 @@ class Ready:
             self.memory_bytes += MESSAGE_COST + len(message.properties) + len(message.body)
 
     def page_ahead(self) -> Page | None:
-        """The page that the next message may have to be read from; None: it is in memory."""
+        """Return the page that may contain the next message, or None if that message is in memory."""
         for level in self._ranked:
             if level.first() is not None:
                 if self.shares is None:
@@ -424,10 +425,10 @@ class Ready:
                 return True
         return False
 
-    # Looking
+    # Inspection
 
     def head(self) -> Message | None:
-        """The next to go, left where it is; None also when it would have to be read from disk."""
+        """Return the next message without removing it; None also if it would have to be read from disk."""
         for level in self._ranked:
             message = level.first()
             if message is None and level.tail is not None and not level.pages:
@@ -437,12 +438,12 @@ class Ready:
         return None
 
     def heads(self) -> list[Message]:
-        """The first message of each level that has one, highest level first."""
+        """Return the first message of each level that has one, highest level first."""
         found = [self._first(level) for level in self._ranked]
         return [message for message in found if message is not None]
 
     def oldest_at_ms(self) -> int:
-        """When the oldest of them was published; 0: there is none, or it was stored by an earlier run."""
+        """Return when the oldest message was published; 0: there is none, or an earlier run stored it."""
         oldest_ms = 0
         for level in self._ranked:
             message = level.first()
@@ -459,7 +460,7 @@ class Ready:
         return oldest_ms
 
     def in_memory(self) -> list[Message]:
-        """Those that need no reading, in no order."""
+        """Return the messages in memory, in no order."""
         found = []
         for level in self._ranked:
             found += [message for _, message in level.returned if message.state != GONE]
@@ -472,5 +473,5 @@ class Ready:
         return [page for level in self._ranked for page in level.pages or ()]
 
     def numbered(self) -> list[tuple[int, Level]]:
-        """The levels with their numbers, highest first. For looking, not for serving."""
+        """Return the levels with their numbers, highest first. For inspection, not for delivery."""
         return [(level.number, level) for level in self._ranked]

@@ -1,20 +1,19 @@
-"""A ring: messages in the order they came, in a circle of slots that doubles when it is full.
+"""A ring: messages in order of arrival, in a circular buffer that doubles when full.
 
-It grows at its end and shrinks at its front; at its end, too, where messages leave memory. A message that comes to its
-end in the middle is marked GONE by whoever ends it, and leaves the ring when its turn comes: nothing is ever scanned or
-shifted.
+It grows at its end and shrinks at its front; also at its end, where messages leave memory. A message removed from the
+middle is only marked GONE and leaves the ring when it becomes the first: the ring is never scanned or shifted.
 """
 
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.states import GONE
 
 SMALLEST_RING = 16
-#: An empty ring larger than this goes back to the allocator.
+#: An empty ring larger than this is freed.
 KEPT_RING = 65536
 
 
 class Ring:
-    """Messages in the order they came; a circle that doubles when it is full."""
+    """Messages in order of arrival, in a circular buffer that doubles when full."""
 
     __slots__ = ("head", "mask", "slots", "tail")
 
@@ -41,14 +40,14 @@ class Ring:
         self.tail += count
 
     def last_position(self) -> int:
-        """Of the one that came last; 0 when there is none."""
+        """Return the position of the last message, or 0."""
         if self.head == self.tail:
             return 0
         message = self.slots[(self.tail - 1) & self.mask]
         return 0 if message is None else message.position
 
     def last(self) -> Message | None:
-        """The one that came last, left where it is."""
+        """Return the last message without removing it, or None."""
         while self.head < self.tail:
             message = self.slots[(self.tail - 1) & self.mask]
             if message is not None and message.state != GONE:
@@ -58,12 +57,12 @@ class Ring:
         return None
 
     def drop_last(self) -> None:
-        """The one that `last` has given is gone."""
+        """Remove the message that `last` returned."""
         self.tail -= 1
         self.slots[self.tail & self.mask] = None
 
     def first(self) -> Message | None:
-        """The next to go, left where it is."""
+        """Return the first message without removing it, or None."""
         while self.head < self.tail:
             message = self.slots[self.head & self.mask]
             if message is not None and message.state != GONE:
@@ -88,12 +87,12 @@ class Ring:
         return None
 
     def next(self, most: int) -> list[Message | None]:
-        """Up to ``most`` that come next, left where they are; fewer where the slots end."""
+        """Return up to ``most`` of the next messages without removing them; fewer where the slots wrap around."""
         at = self.head & self.mask
         return self.slots[at : at + min(most, self.tail - self.head)]
 
     def drop(self, count: int) -> None:
-        """So many of those that `next` has given are gone."""
+        """Remove ``count`` of the messages that `next` returned."""
         at = self.head & self.mask
         self.slots[at : at + count] = [None] * count
         self.head += count
@@ -103,7 +102,7 @@ class Ring:
         return [message for message in found if message is not None and message.state != GONE]
 
     def after(self, position: int, most: int) -> list[Message]:
-        """Up to ``most`` messages behind ``position``, left where they are."""
+        """Return up to ``most`` messages after ``position`` without removing them."""
         low = self.head
         high = self.tail
         while low < high:

@@ -1,7 +1,7 @@
-"""A large message on its way back from disk, read piece by piece in turns of its own.
+"""A large message that is read back from disk in steps, each in a turn of its own.
 
-Once begun, it is read to its end, whether or not anybody still waits: while a batch is open, the store's log cannot
-start over.
+Once started, it is read to its end even if no client waits any more: while a batch is open, the store's
+write-ahead log cannot restart.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from rabbitlike.broker.queues.storage.record import unpack_large
 from rabbitlike.broker.turn import Turn
 from rabbitlike.storage.api import BatchReader, StorageError
 
-#: A message of this size is read back in one step; a larger one in several.
+#: A message up to this size is read in one step; a larger one in several.
 LARGE = 4 * 1024 * 1024
-#: Octets that are read in one step.
+#: Octets read in one step.
 STEP = 512 * 1024
 
 
 class LargeRead:
-    """One batch of one message. Calls ``then`` in a turn of its own when it is read, or cannot be."""
+    """Reads a batch of one message. Calls ``then`` in a turn of its own when it is read or the read has failed."""
 
     __slots__ = ("_body", "_head", "_is_read", "_reader", "_then", "_turn", "batch_id")
 
@@ -31,7 +31,7 @@ class LargeRead:
         self._reader: BatchReader | None = reader
         self._then: Callable[[], None] | None = then
         self._head = reader.read(max(0, reader.size - body_bytes))
-        # Memory that is known to be zero takes no time until it is written, and what is as large never moves.
+        # Zeroed memory costs no time until it is written, and a buffer of the final size never moves.
         self._body = BytesIO(bytes(body_bytes))
         self._is_read = False
         turn.at(0, self._read_some)
@@ -41,7 +41,7 @@ class LargeRead:
         return self._reader is not None
 
     def _read_some(self) -> None:
-        """As much as the turn has time for."""
+        """Read as much as the turn has time for."""
         try:
             while self._reader is not None:
                 part = self._reader.read(STEP)
@@ -55,18 +55,18 @@ class LargeRead:
                     self._turn.at(0, self._read_some)
                     return
         except StorageError:
-            pass  # whoever reads the batch as a whole finds the same, and says so
+            pass  # reading the batch as a whole gets the same error and logs it
         then = self._then
         self.end()
         if then is not None:
             then()
 
     def message(self) -> Message | None:
-        """What was read; None: it could not be."""
+        """Return the message, or None if the read failed."""
         return unpack_large(self._head, self._body.getvalue()) if self._is_read else None
 
     def end(self) -> None:
-        """Nothing more is to be read."""
+        """Stop reading."""
         self._then = None
         if self._reader is not None:
             self._reader.close()

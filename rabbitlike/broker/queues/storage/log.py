@@ -1,9 +1,9 @@
-"""The durable side of a queue: which of its messages are written where, and what of that is settled.
+"""The log of a queue: which of its messages are on disk, in which batch, and which of those are settled.
 
-A message is added when it enters the queue and written with the next commit, packed together with all others that
-arrived since. One settled before that never touches the disk. A batch is immutable; what is settled of it is a bit, and
-the batch goes when nothing is left of it. Everything a turn changed is in one commit, because commits are taken between
-turns.
+A message is added when it enters the queue and written with the next commit, in one batch with the others that arrived
+since the last one. A message settled before that is never written. A batch is immutable; settled messages are bits in a
+bitmap, and the batch is removed when all its messages are settled. All changes of a turn are in one commit, because
+commits are taken between turns.
 """
 
 from collections.abc import Callable
@@ -16,23 +16,23 @@ from rabbitlike.broker.states import AWAITING_RETRY, COMMIT_COST, LOGGED, MESSAG
 from rabbitlike.broker.statistics.counters import Counters
 from rabbitlike.storage.api import AttemptRecord, Batch, Work
 
-#: A batch that takes more memory than this is packed by the thread that writes it, so as not to hold the broker up.
+#: A batch with more bytes in memory than this is packed by the writer's thread, so that it does not block the broker.
 PACKED_AT_ONCE = 64 * 1024
-#: Positions that are set apart on disk at once.
+#: How many positions are reserved on disk at once.
 RESERVED = 100_000
-#: The mark of what was delivered stands so far ahead of it, at least and at most: as far as it gets in so many commits.
-#: So far ahead, messages may be marked as redelivered after a crash that never were delivered.
+#: How far the delivery mark runs ahead of delivery: at least, at most, and in numbers of commits. After a crash, that
+#: many messages may be marked as redelivered although they never were delivered.
 LEAST_AHEAD = 256
 MOST_AHEAD = 65_536
 COMMITS_AHEAD = 8
-#: While the journal is held, batches are made of so many messages as they come.
+#: While the journal is held, a batch is made whenever this many messages have arrived.
 MADE_AHEAD = 4096
-#: Never reached.
+#: A position that is never reached.
 NOWHERE = 1 << 62
 
 
 class StoredBatch:
-    """A batch on disk, or on its way there, as its queue sees it. Holds no messages."""
+    """A batch that is on disk or being written, without its messages."""
 
     __slots__ = ("_log", "batch_id", "count", "is_dirty", "live", "settled")
 
@@ -42,14 +42,14 @@ class StoredBatch:
         self.count = count
         #: One bit per message; empty while none is settled.
         self.settled = bytearray(settled)
-        #: Messages that are not settled.
+        #: How many messages are not settled.
         self.live = count - sum(octet.bit_count() for octet in settled)
-        #: The bitmap on disk is not this one.
+        #: The bitmap on disk is out of date.
         self.is_dirty = False
 
     def settle(self, index: int) -> None:
         if self.live == 0:
-            return  # it was removed as a whole
+            return  # the whole batch was removed
         self.live -= 1
         if self.live == 0:
             self._log.remove(self)
@@ -87,23 +87,23 @@ class Page:
         self.first_position = first_position
         self.last_position = last_position
         self.batches: list[StoredBatch] = []
-        #: Positions in it that are none of the page's: they wait for a try that the last run put off, or came back.
+        #: Positions in its batches that do not belong to the page: awaiting a retry since the last run, or returned.
         self.away: set[int] | None = None
-        #: Of a page of messages that came back: for each message of its only batch how often it did, and one more; 0 if
-        #: it is not in the page.
+        #: For a page of returned messages: attempts + 1 for each message of its only batch; 0 if the page does not
+        #: contain it.
         self.attempts: bytearray | None = None
         self.count = 0
         self.body_bytes = 0
-        #: When the first of them was published; 0: an earlier run knew.
+        #: When its first message was published; 0: unknown, because an earlier run wrote it.
         self.published_at_ms = 0
-        #: When the first of them expires; 0: none does.
+        #: When the first message expires; 0: none does.
         self.expires_at_ms = 0
-        #: Its messages are on disk and not in memory.
+        #: Its messages are on disk only.
         self.is_out = False
 
 
 class Log:
-    """What the store holds, or is about to hold, of one queue."""
+    """What the store has of one queue, or will have after the next commit."""
 
     __slots__ = (
         "_ahead",
@@ -142,62 +142,62 @@ class Log:
         self, queue_id: int, journal: Journal, levels: int, default_priority: int, *, is_durable: bool
     ) -> None:
         self.queue_id = queue_id
-        #: What is written of a queue that is not durable only made room in memory, and is gone after a restart.
+        #: For a queue that is not durable, writing only frees memory: a restart deletes what was written.
         self.is_durable = is_durable
         self.is_deleted = False
-        #: Told of pages that may leave memory.
+        #: Called with pages that may leave memory.
         self._release: Callable[[list[Page]], None] = _keep
         self._journal = journal
-        #: Where writes are counted, once there is a queue.
+        #: The queue's and the vhost's counters of writes; None until `count_in`.
         self._counters: Counters | None = None
         self._totals: Counters | None = None
         self.levels = levels
         self.default_priority = min(default_priority, levels - 1)
         self.is_touched = False
-        #: Messages to be written with the next commit, unless settled until then.
+        #: Messages to write with the next commit, unless settled before.
         self._fresh: list[Message] = []
-        #: Batches of such, made already, and the pages that may leave memory when they are written.
+        #: Batches already made of such messages, and the pages that may leave memory once these are written.
         self._batches: list[Batch] = []
         self._pages: list[Page] = []
         self._dirty: list[StoredBatch] = []
         self._removed: list[int] = []
         self._attempts: dict[int, int] = {}
-        #: Those that are deferred, and since or until when: they wait for their next try; or they are dead letters that
-        #: cannot go yet, and what is to be known of their death.
+        #: Deferred messages to note: the message, a time, and its packed death. The time is when the retry is due or,
+        #: for a held dead letter, when it was dead-lettered.
         self._deferred: dict[int, tuple[Message, int, bytes]] = {}
-        #: Highest position that was handed out in this run, now and when the last commit was taken.
+        #: The highest position delivered in this run: now, and when the last commit was taken.
         self.delivered_position = 0
         self._taken_position = 0
-        #: The mark: after a crash, stored messages up to here are taken for delivered. A message may leave the broker
-        #: only when the disk has a mark that covers it, so the mark is written ahead. As recovery found it, as it is on
-        #: disk, and as it is or will be there when the last commit that was taken is done.
+        #: The mark: after a crash, stored messages up to this position count as delivered. A message may leave the
+        #: broker only if the mark on disk covers it, so the mark is written ahead. Three values: the mark that recovery
+        #: found, the mark on disk, and the mark as it is or will be on disk after the last commit taken.
         self._inherited = 0
         self._covered = 0
         self._mark = 0
         self._ahead = LEAST_AHEAD
         self._is_cover_due = False
-        #: Beyond this position the mark must be renewed.
+        #: Above this position the mark must be renewed.
         self._renew_from = 0 if is_durable else NOWHERE
-        #: What is handed out must not leave before this commit is done, which covers it; 0: it is covered.
+        #: The commit that must finish before deliveries may leave, because it covers them; 0: they are covered.
         self.hold_until = 0
-        #: Positions below this one may have been given. Reserved in blocks, so that few commits need say so.
+        #: Positions below this one may be in use. Reserved in blocks, so that few commits need to store it.
         self.next_position = 1
         self._is_mark_due = False
-        #: From this position on, everything is written and may leave memory; 0: nothing need leave it.
+        #: From this position on, all messages are written and may leave memory; 0: none must.
         self.spill_from = 0
-        #: What the commit under way writes that may leave memory when it is done.
+        #: The pages in the current commit that may leave memory when it is done.
         self.pages: list[Page] = []
 
     def release_with(self, release: "Callable[[list[Page]], None]") -> None:
         self._release = release
 
     def count_in(self, counters: Counters, totals: Counters) -> None:
-        """Count what is written there."""
+        """Set the counters for writes: the queue's and the vhost's."""
         self._counters = counters
         self._totals = totals
 
     def add(self, message: Message) -> None:
-        """A message that is to be written."""
+        """Add a message to write."""
         message.logged = LOGGED
         self._fresh.append(message)
         self._journal.fresh_bytes += max(COMMIT_COST, MESSAGE_COST + len(message.properties) + len(message.body))
@@ -207,11 +207,12 @@ class Log:
         if not self.is_touched:
             self._journal.touch(self)
         if len(self._fresh) >= MADE_AHEAD and self._journal.is_held:
-            # Nothing is taken before very many have come: a step of each turn that brings them, not one long one.
+            # A commit is taken only after very many messages: make batches in each turn instead of all in one long
+            # step.
             self._make_batches()
 
     def settle(self, message: Message) -> None:
-        """A message of the log that nobody needs any more."""
+        """Note that a message of the log is settled."""
         message.logged = SETTLED
         if message.batch is not None:
             message.batch.settle(message.index)
@@ -219,60 +220,60 @@ class Log:
             self.erase(message)
 
     def erase(self, message: Message) -> None:
-        """Nobody need know any more how often it came back, or that it was deferred."""
+        """Delete a message's attempts and its deferral."""
         self._attempts[message.position] = 0
         self._deferred.pop(message.position, None)
         if not self.is_touched:
             self._journal.touch(self)
 
     def returned(self, message: Message) -> None:
-        """A message came back undone."""
+        """Note that a message was returned."""
         self._attempts[message.position] = message.attempts
         self._deferred.pop(message.position, None)
         if not self.is_touched:
             self._journal.touch(self)
 
     def note_retry(self, message: Message, due_at_ms: int) -> None:
-        """A message came back undone, and is not to be handed out before its time."""
+        """Note that a message was returned and may not be delivered before ``due_at_ms``."""
         self.note_dead_letter(message, due_at_ms, b"")
 
     def note_dead_letter(self, message: Message, dead_lettered_at_ms: int, death: bytes) -> None:
-        """A message is a dead letter that cannot go yet, and not to be handed out any more."""
+        """Note that a message is a held dead letter and may not be delivered any more."""
         self._deferred[message.position] = (message, dead_lettered_at_ms, death)
         self._attempts.pop(message.position, None)
         if not self.is_touched:
             self._journal.touch(self)
 
     def delivered(self, message: Message) -> None:
-        """A message was handed out. One that is not written yet is covered by the commit that writes it."""
+        """Note a delivery. The commit that writes a message covers it if it is not written yet."""
         if message.position > self.delivered_position:
             self.delivered_position = message.position
         if message.position > self._renew_from and message.batch is not None and message.persistent:
             self._cover(message)
 
     def _cover(self, message: Message) -> None:
-        """The mark is nearly used up, or does not reach this message, which is written: ask for a new one."""
+        """Request a new mark if the current one is nearly used up or does not reach this message, which is written."""
         if not self._is_cover_due and message.position > self._mark - self._ahead // 2:
             self._is_cover_due = True
             if not self.is_touched:
                 self._journal.touch(self)
         if message.position <= self._covered or self._journal.is_failing:
-            # While the disk takes nothing, consumers are served all the same.
+            # While the disk accepts no writes, consumers still get messages.
             return
         if message.position > self._mark:
             self.hold_until = self._journal.number
         elif message.batch is not None and message.batch.batch_id <= self._journal.written_batch_id:
-            self.hold_until = max(self.hold_until, self._journal.number - 1)  # the commit under way
+            self.hold_until = max(self.hold_until, self._journal.number - 1)  # the current commit
 
     def inherit(self, mark: int, next_position: int) -> None:
-        """Recovery: the last run has marked messages up to here, and given positions up to there."""
+        """Recovery: continue from the last run's mark and its next position."""
         self._inherited = self._covered = self._mark = mark
         self._renew_from = mark - self._ahead // 2
         self.delivered_position = self._taken_position = 0
         self.next_position = next_position
 
     def settle_mark(self) -> None:
-        """Nothing will be delivered any more: the mark need not stand ahead."""
+        """Write the mark without any lead, because nothing will be delivered any more."""
         exact = max(self.delivered_position, self._inherited)
         if self._mark > exact and not self.is_deleted:
             self._mark = exact
@@ -283,7 +284,7 @@ class Log:
                 self._journal.touch(self)
 
     def purge(self, messages: list[Message], pages: list["Page"]) -> None:
-        """All that was ready goes: these in memory, and these on disk only."""
+        """Delete all ready messages: these in memory, and these pages on disk."""
         self.settle_all(messages)
         for page in pages:
             page.is_out = False
@@ -297,7 +298,7 @@ class Log:
                 self.settle(message)
 
     def delete(self) -> None:
-        """The queue is gone, and all that was written of it."""
+        """Delete the queue's log and everything written of it."""
         self._journal.remove_queue(self.queue_id)
         self._fresh = []
         self._batches = []
@@ -310,7 +311,7 @@ class Log:
         self.is_deleted = True
 
     def written(self) -> None:
-        """The commit is done: what it wrote need not stay in memory."""
+        """Note that the commit is done: what it wrote may leave memory."""
         if self._covered != self._mark:
             self._covered = self._mark
             self._renew_from = self._mark - self._ahead // 2
@@ -322,7 +323,7 @@ class Log:
             self._release(pages)
 
     def remove(self, batch: StoredBatch) -> None:
-        """Nothing is left of this batch."""
+        """Remove a batch whose messages are all settled."""
         batch.live = 0
         self._removed.append(batch.batch_id)
         if not self.is_touched:
@@ -334,7 +335,7 @@ class Log:
             self._journal.touch(self)
 
     def take(self, work: Work) -> None:
-        """Put all that changed since the last commit into ``work``."""
+        """Add everything that changed since the last commit to ``work``."""
         self.is_touched = False
         if self.is_deleted:
             return
@@ -372,10 +373,10 @@ class Log:
     def _make_batches(self) -> None:
         fresh = self._fresh
         self._fresh = []
-        # What stands before and what may leave memory are never in one batch: a page is made of whole batches.
+        # A batch never mixes messages that may leave memory with others, because a page consists of whole batches.
         groups: dict[tuple[int, bool], list[Message]] = {}
         group: list[Message] = []
-        # Of the message before, which most others are like.
+        # Those of the previous message, because most messages have the same.
         last_level, last_may_leave = -1, False
         for message in fresh:
             if message.logged == SETTLED:
@@ -395,7 +396,8 @@ class Log:
                     self._pages.append(page)
 
     def _write(self, level: int, messages: list[Message]) -> list[StoredBatch]:
-        """One batch, or one of persistent and one of transient messages: those do not survive a restart."""
+        """Make one batch, or one of persistent and one of transient messages: transient ones do not survive a
+        restart."""
         persistent: list[Message] = []
         transient: list[Message] = []
         for message in messages:
@@ -406,7 +408,7 @@ class Log:
         batches = []
         if persistent:
             if self._mark < self.delivered_position + LEAST_AHEAD // 2:
-                # Some may be with consumers already, others will be before the next commit.
+                # Some may be delivered already, others will be before the next commit.
                 self._is_cover_due = True
             batches.append(self._write_batch(level, True, persistent))
         if transient:
@@ -414,7 +416,7 @@ class Log:
         return batches
 
     def _take_deferred(self, work: Work) -> None:
-        # Fresh ones among them have just been given their batch.
+        # Fresh messages among them have just got their batch.
         for position, (message, at_ms, death) in self._deferred.items():
             batch_id = 0 if message.batch is None else message.batch.batch_id
             work.attempts.append(
@@ -457,4 +459,4 @@ class Log:
 
 
 def _keep(pages: list[Page]) -> None:
-    """What a log does with pages that may leave memory before it has a queue, and after."""
+    """Keep pages in memory: the default before the log has a queue and after its deletion."""

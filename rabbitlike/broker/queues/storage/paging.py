@@ -1,8 +1,8 @@
-"""A queue's backlog beyond memory: when it starts to leave, how it comes back, what expires meanwhile.
+"""A queue's backlog on disk: when messages leave memory, how they come back, and what expires meanwhile.
 
-A queue keeps its window in memory, whatever its backlog. When that is full, everything that arrives is written,
-transient messages too, and leaves memory as soon as it is; nothing is written twice. A page comes back whole when its
-turn comes. Reading is synchronous: a page is small and nearly always in the operating system's cache. Only a large
+A queue keeps its window in memory, whatever its backlog. When the window is full, all arriving messages are written,
+transient ones too, and leave memory once written; nothing is written twice. A page is read back whole when its messages
+are next. Reading is synchronous: a page is small and nearly always in the operating system's cache. Only a large
 message is read ahead, in slices, when it is next (`is_reading`).
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Messages that are settled in one step.
+#: How many messages are settled in one step.
 TOGETHER = 512
-#: A window no backlog ever fills, where there is no disk to go to.
+#: The window where there is no disk: no backlog fills it.
 EVERYTHING = 1 << 62
-#: A message that came back so often stays in memory.
+#: A message with this many attempts stays in memory.
 MOST_ATTEMPTS = 254
 
 
@@ -53,22 +53,23 @@ class Paging:
         self._queue = queue
         self._broker = broker
         self.window_bytes = EVERYTHING if broker.journal is None else broker.settings.queue_window
-        #: Pages of messages that came back when memory was full, by their batch.
+        #: Pages of messages that were returned when memory was full, by their batch.
         self._returned: dict[int, Page] = {}
-        #: From the last run: messages up to here may have been handed out, and these came back so often.
+        #: From the last run: the position up to which messages may have been delivered, and attempts by position.
         self._delivered_position = 0
         self._attempts: dict[int, int] = {}
-        #: Positions of those that were dead-lettered and have not gone yet: they are not settled, but out of the line.
+        #: Positions of messages that are dead-lettered but not sent yet: neither settled nor ready.
         self.leaving: set[int] = set()
-        #: Of each level the page whose messages expire now, one by one, last to expire first: it is read once for all.
+        #: Per level, the page whose messages expire now and these messages, last to expire first: the page is read only
+        #: once.
         self._expiring: dict[int, tuple[Page, list[Message]]] = {}
-        #: The large message that is read ahead, or was and is not taken yet.
+        #: The large message that is being read, or was read and is not taken yet.
         self._large: LargeRead | None = None
         #: Pages that may leave memory, in the order they were written.
         self._written: deque[Page] = deque()
 
     def spill(self, log: Log | None, next_position: int) -> Log | None:
-        """The window is full: from here on, what comes may leave memory once it is written."""
+        """Start to spill because the window is full: from here on, messages may leave memory once written."""
         queue = self._queue
         if log is None:
             log = self._broker.make_log(queue.settings, is_durable=False)
@@ -78,14 +79,14 @@ class Paging:
             log.count_in(queue.counters, queue.vhost.counters)
         log.release_with(self._page_out)
         if queue.ready.is_spilling:
-            # Left from a restart with a small backlog: bring it in, so that order is plain again.
+            # Pages remain from a restart with a small backlog: read them, so that no pages precede what is in memory.
             queue.ready.gather()
         queue.ready.start_spilling()
         log.spill_from = next_position
         return log
 
     def detach(self) -> None:
-        """The queue is deleted: hold it no longer, so that reference counting frees both."""
+        """Drop the reference to the deleted queue, so that reference counting frees both."""
         self._forget_large()
         self._written.clear()
         self._queue = None  # type: ignore[assignment]
@@ -94,11 +95,11 @@ class Paging:
         is_under_way = len(self._written) > 0
         self._written.extend(pages)
         if not is_under_way and self._page_out_some():
-            # Not `Turn.run`: this makes room, so it must go on while other work waits.
+            # Not `Turn.run`: this frees memory, so it must continue while other work waits.
             self._queue.turn.poll(self._page_out_some)
 
     def _page_out_some(self) -> bool:
-        """As many as the turn has time for; True: there are more."""
+        """Page out as many pages as the turn has time for. Return True if there are more."""
         while self._written:
             page = self._written[0]
             if self._queue.ready.page_out(page):
@@ -110,10 +111,10 @@ class Paging:
         return len(self._written) > 0
 
     def take_back(self, message: Message) -> bool:
-        """A message that was out is ready again, and there is no room for it in memory: leave it on disk, where it is.
-        False: it cannot.
+        """Make a message ready that was unacked or deferred, but leave it on disk, because memory is full. Return False
+        if it cannot stay on disk.
 
-        Pages stand behind all that is in memory. What is there behind this message must go to disk first."""
+        Pages come after everything in memory, so messages in memory after this one must go to disk first."""
         queue = self._queue
         log = queue.log
         if log is None or queue.retries is not None or not self._may_leave(message) or self._is_mixed():
@@ -133,14 +134,15 @@ class Paging:
         return True
 
     def _is_mixed(self) -> bool:
-        """Has the queue both persistent and transient messages? Pages of their two batches would overlap."""
+        """Return whether the queue has both persistent and transient messages. Pages of their two batches would
+        overlap."""
         queue = self._queue
-        # The message at hand is persistent or not, but counted nowhere else at the moment.
+        # If persistent, the current message is in persistent_count; it is in no other count at the moment.
         count = queue.ready.count + queue.unacked_count + queue.held_dead_letter_count + 1
         return queue.durable and queue.persistent_count not in (0, count)
 
     def _may_leave(self, message: Message) -> bool:
-        """Is it on disk, so that a page of one batch tells all of it?"""
+        """Return whether it is on disk, and a page of its batch describes it completely."""
         batch = message.batch
         return (
             message.logged == LOGGED
@@ -166,7 +168,7 @@ class Paging:
         self._queue.ready.page_again(page, message)
 
     def load(self, page: Page) -> list[Message]:
-        """The messages of a page that are not settled, in order."""
+        """Return the unsettled messages of a page, in order."""
         messages = self.read(page)
         self._queue.turn.look()
         self.forget(page)
@@ -180,7 +182,7 @@ class Paging:
         return messages
 
     def expired(self, page: Page, now_ms: int, most: int) -> tuple[list[Message], int]:
-        """Up to ``most`` messages of a page that are due, and when the next one will be, or was (0: never)."""
+        """Return up to ``most`` expired messages of a page, and when the next one expires or did (0: never)."""
         at_hand, waiting = self._expiring.get(page.level, (None, []))
         if at_hand is not page:
             waiting = [message for message in self.read(page) if message.expires_at_ms]
@@ -199,7 +201,7 @@ class Paging:
         return due, 0
 
     def forget(self, page: Page | None = None) -> None:
-        """A page is read, or all are gone: what was kept of it for its expiry need not be."""
+        """Drop what is cached for the expiry of a page that was read, or of all."""
         if page is None:
             self._expiring.clear()
             self._returned.clear()
@@ -208,7 +210,7 @@ class Paging:
             del self._expiring[page.level]
 
     def is_reading(self) -> bool:
-        """Is the next message a large one that has yet to be read? Then the queue is touched when it has been."""
+        """Return whether the next message is large and still being read. The queue is touched when it has been read."""
         large = self._large
         page = self._queue.ready.page_ahead()
         if page is None or page.body_bytes <= LARGE or len(page.batches) != 1 or page.batches[0].count != 1:
@@ -221,7 +223,7 @@ class Paging:
                 queue = self._queue
                 large = LargeRead(queue.turn, reader, batch_id, page.body_bytes, partial(queue.turn.touch, queue))
             except StorageError:
-                return False  # `unpack` finds the same, and says so
+                return False  # `unpack` gets the same error and logs it
             self._large = large
         return large.is_under_way
 
@@ -231,7 +233,7 @@ class Paging:
             self._large = None
 
     def read(self, page: Page) -> list[Message]:
-        """Its messages, for looking: nothing comes of it."""
+        """Return a page's messages without changing anything."""
         messages: list[Message] = []
         held_dead_letters = self._queue.held_dead_letters
         for batch in page.batches:
@@ -258,25 +260,25 @@ class Paging:
         return messages
 
     def purge(self, log: Log, deferred: list[Message]) -> None:
-        """The store may forget all that is ready, and these that are deferred."""
+        """Settle all ready messages and these deferred ones in the log."""
         pages = self._queue.ready.pages()
         messages = self._queue.ready.in_memory() + deferred
         for page in pages:
             if page.away or page.attempts is not None:
-                # Some that were in it are out: the rest goes one by one.
+                # Some of its messages are elsewhere: settle the others one by one.
                 messages += self.read(page)
                 page.is_out = False
         log.purge([], [page for page in pages if not page.away and page.attempts is None])
         self._queue.turn.run(partial(_settle_some, self._queue.turn, log, messages))
 
     def is_written(self, batch: StoredBatch) -> bool:
-        """Can it be read back already?"""
+        """Return whether the batch can be read back already."""
         return self._broker.journal is not None and batch.batch_id <= self._broker.journal.written_batch_id
 
     def unpack(self, batch: StoredBatch) -> list[Message]:
-        """Its messages, settled or not.
+        """Return the batch's messages, settled or not.
 
-        One that cannot be read must not keep back those behind it; it stays on disk for whoever can mend it."""
+        If a batch is unreadable, the queue skips it and goes on; the batch stays on disk, where it may be repaired."""
         try:
             large = self._large
             if large is not None and large.batch_id == batch.batch_id and not large.is_under_way:
@@ -302,19 +304,19 @@ class Paging:
         return self._attempts.get(position, 1)
 
     def forgives(self, position: int) -> bool:
-        """Whether nobody knows if the last run had delivered a message, which came back for the first time since: then
-        that time does not count as a try. A crash marks more messages than were delivered."""
+        """Return whether this return of a message does not count as an attempt: the first one, if it is unknown whether
+        the last run delivered the message. A crash marks more messages as delivered than were."""
         if position > self._delivered_position or position in self._attempts:
             return False
         self._attempts[position] = 1
         return True
 
     def recover(self, log: Log, batches: list[Batch], mark: tuple[int, int], attempts: list[AttemptRecord]) -> None:
-        """Take up what the last run left of this queue: descriptors only, no message is read."""
+        """Restore what the last run left of this queue: descriptors only, no message is read."""
         next_position, self._delivered_position = mark
         self._attempts = {attempt.position: attempt.times for attempt in attempts if not attempt.death}
         queue = self._queue
-        # No new message may look as if the last run had delivered it.
+        # No new message may have a position that counts as delivered by the last run.
         next_position = max(next_position, self._delivered_position + 1)
         retries: dict[int, list[AttemptRecord]] = {}
         dead_letters: list[tuple[int, int, AttemptRecord, StoredBatch, int]] = []
@@ -353,7 +355,7 @@ class Paging:
         attempts: list[AttemptRecord],
         dead_letters: list[tuple[int, int, AttemptRecord, StoredBatch, int]],
     ) -> None:
-        """Those of a page that wait for their next try, or are dead letters, are deferred, unread."""
+        """Defer a page's messages that await a retry or are held dead letters, without reading them."""
         size = page.body_bytes // page.count
         for attempt in attempts:
             if batch.is_settled(attempt.batch_index):
@@ -372,7 +374,7 @@ class Paging:
 
 
 def _settle_some(turn: Turn, log: Log, messages: list[Message]) -> bool:
-    """Settle messages that were purged, as many as the turn has time for; True: there are more."""
+    """Settle purged messages, as many as the turn has time for. Return True if there are more."""
     while messages:
         log.settle_all(messages[-TOGETHER:])
         del messages[-TOGETHER:]

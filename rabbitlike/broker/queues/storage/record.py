@@ -1,7 +1,7 @@
-"""Messages of one batch as octets: what the store keeps and gives back.
+"""The format of a batch of messages as the store keeps it.
 
-Each message is a head of fixed size, then address, properties and body just as they are on the wire. The store never
-looks inside. A change of this layout is a change of the schema.
+Each message is a header of fixed size, then address, properties and body just as they are on the wire. The store does
+not read the contents. A change of this layout is a change of the schema.
 """
 
 from rabbitlike.broker.message import Message
@@ -10,18 +10,18 @@ from rabbitlike.protocol import octets
 #: position, published_at_ms, expires_at_ms, flags, priority, then the lengths of address, properties and body.
 HEAD = 36
 PERSISTENT = 1
-#: The priority is 255; without it, that octet says that there is none.
+#: Flag: octet 255 is the priority. Without the flag, it means no priority.
 HIGHEST = 2
 NO_PRIORITY = 255
-#: A batch holds at most this much: it is read back, and unpacked, in one turn.
+#: A batch has at most this many messages and bytes, because one turn reads and unpacks it.
 BATCH_MESSAGES = 4096
 BATCH_BYTES = 1024 * 1024
-#: A body larger than this is copied once, and without the interpreter's lock where there is another thread.
+#: A larger body is copied only once and, if another thread packs it, without the interpreter's lock.
 LARGE_BODY = 1024 * 1024
 
 
 def portions(messages: list[Message], most: int = BATCH_MESSAGES, most_bytes: int = BATCH_BYTES) -> list[list[Message]]:
-    """Cut a list into parts for one batch each. A message larger than a batch has one of its own."""
+    """Split a list into parts for one batch each. A message larger than a batch gets a batch of its own."""
     if len(messages) == 1:
         return [messages]
     found: list[list[Message]] = []
@@ -44,13 +44,13 @@ def pack(messages: list[Message]) -> bytes:
     if len(messages) == 1:
         message = messages[0]
         if len(message.body) > LARGE_BODY:
-            # Large joins of bytes let other threads run meanwhile: the loop, where the commit's thread packs.
+            # A large bytes join releases the lock, so the loop runs on while the writer's thread packs.
             return b"".join((_pack(messages, False), message.body))
     return _pack(messages, True)
 
 
 def _pack(messages: list[Message], is_whole: bool) -> bytes:
-    """Without the body if not ``is_whole``: of one message that is all there is before it."""
+    """Pack messages; without the body if not ``is_whole``, for a single message."""
     size = 0
     for message in messages:
         size += HEAD + len(message.address) + len(message.properties)
@@ -81,7 +81,7 @@ def _pack(messages: list[Message], is_whole: bool) -> bytes:
 
 
 def unpack(data: bytes) -> list[Message]:
-    """The messages in the order they were packed."""
+    """Return the messages in the order they were packed."""
     p = data
     end = len(data)
     at = 0
@@ -114,11 +114,11 @@ def unpack(data: bytes) -> list[Message]:
 
 
 def unpack_large(head: bytes, body: bytes) -> Message:
-    """The message of a batch that holds nothing else, from what stands before its body, and that body."""
+    """Return the only message of a batch from the bytes before its body and that body."""
     size = int.from_bytes(head[32:HEAD], "big") if len(head) >= HEAD else -1
     if size != len(body):
         raise ValueError(f"a body of {len(body)} octets is not the one of its batch")
-    # As a message without a body, which is given it then: the body is not copied.
+    # Unpack it without a body and then set the body, so that the body is not copied.
     message = unpack(head[:32] + bytes(4) + head[HEAD:])[0]
     message.body = body
     return message
