@@ -1,4 +1,5 @@
-"""access.request, which 0-9-1 dropped and old clients still send. Everyone gets the same ticket; nobody looks at it."""
+"""access.request, which 0-9-1 removed and old clients still send. All clients get the same ticket; it is never
+checked."""
 
 from __future__ import annotations
 
