@@ -1,7 +1,6 @@
 """Numbers of the protocol that the hot modules share.
 
 Never compiled: a number declared in a compiled module is a C variable, which no other module could import.
-
 """
 
 #: Frame types. DISCARD is not one of them: a closing channel expects nothing.

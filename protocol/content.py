@@ -2,7 +2,6 @@
 
 `expecting` is the type of the next frame; the connection handles any other. Memory is allocated for what has arrived,
 not for the size that a client announces. The `on_…` methods are overridden by the module that handles publishes.
-
 """
 
 from io import BytesIO

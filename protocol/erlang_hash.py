@@ -2,7 +2,6 @@
 
 Erlang guarantees that this hash never changes, so URLs that contain it may be stored. RabbitMQ represents a table as a
 list of tuples `{Name, Type, Value}` sorted by name, and an array as a list of `{Type, Value}`.
-
 """
 
 from decimal import Decimal

@@ -2,7 +2,6 @@
 
 The code alone determines whether it closes the channel or the connection (parity: as in RabbitMQ's reply-code table),
 not the place that raised it. Raise it with the functions here: `raise not_found("no queue 'q' in vhost '/'")`.
-
 """
 
 from typing import Final

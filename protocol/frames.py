@@ -5,7 +5,6 @@
 as the socket accepts them. Every size is checked here before lower layers read. Most messages resemble the one before:
 comparing octets detects a publish that repeats the last one up to its body, and a delivery that differs only in tag and
 body takes a few copies.
-
 """
 
 from struct import Struct

@@ -2,7 +2,6 @@
 
 Pure functions of values. The session sends, handles timeouts and checks passwords. Passwords never appear in an error
 text or a repr.
-
 """
 
 import platform
@@ -90,7 +89,6 @@ def next_state(state: State, method: Frame) -> State:
     """The state after a method on channel 0; 504 if the method is not allowed in this state.
 
     A closing connection ignores unexpected methods: the client may not have seen the close yet.
-
     """
     following = TRANSITIONS[state].get(method.index)
     if following is not None:
@@ -209,7 +207,6 @@ def negotiate(offer: Tuning, answer: Tuning) -> Tuning:
     """The limits after tune-ok: the client's answer, or 530 if it exceeds the offer.
 
     parity: the client chooses the heartbeat, longer or shorter than offered.
-
     """
     _check_limit("frame_max", FRAME_MAX_LEAST, offer.frame_max, answer.frame_max)
     _check_limit("channel_max", CHANNEL_MAX_LEAST, offer.channel_max, answer.channel_max)

@@ -3,7 +3,6 @@
 pamqp's classes list the fields of each method; the decoding is our own, because field tables must keep their wire
 types, names may be any octets, and a broker answers invalid values with AMQP errors, not with pamqp's ValueErrors.
 Malformed arguments raise 501 and an unknown id raises 540; no input raises anything else.
-
 """
 
 import re
@@ -81,7 +80,6 @@ def _plan(cls: type[Frame]) -> tuple[tuple[str, int, int], ...]:
     """The fields in wire order as (name, code, bit mask).
 
     spec: up to eight consecutive bits share an octet; mask 1 starts a new one.
-
     """
     steps: list[tuple[str, int, int]] = []
     mask = 0

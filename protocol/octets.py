@@ -3,7 +3,6 @@
 The hot modules call ``octets.get_u32(p, at)``. Compiled, that is the inline C of the ``.pxd``; pure, it is the function
 here. Both must do the same; this module itself is never compiled. Bounds are not checked: callers have checked the
 sizes.
-
 """
 
 from functools import lru_cache
@@ -114,7 +113,6 @@ def cut_run(p: bytearray, at: int, end: int, head: bytes, between: bytes, larges
     end.
 
     Each is ``head``, the body's size, ``between``, the body frame's size, the body, and the frame end.
-
     """
     shape = _sized(len(head), len(between))
     before = 0

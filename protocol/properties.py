@@ -3,7 +3,6 @@
 `raw` holds the property flags and property list of a content header. The constructor walks it once, so that everything
 accepted can be passed on: it refuses a malformed block, including its headers, with 501, and later reads cannot fail. A
 change makes new properties in which everything else stays byte for byte.
-
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,6 @@
 A decoded table keeps the wire type of each value, so decoding and encoding returns the same octets. Two exceptions: a
 key sent twice (the last value wins, at the position of the first) and a boolean other than 0 or 1 (becomes 1). Any
 malformed input raises 501 and nothing else; a Python value without a wire form raises ValueError.
-
 """
 
 from collections.abc import Iterable, Mapping

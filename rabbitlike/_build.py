@@ -5,7 +5,6 @@ RABBITLIKE_PURE=0 the build fails if it cannot compile, so that the slow build i
 RABBITLIKE_CHECKED=1 indexes and memory accesses are checked, for tests (`make test-checked`). A module is built if HOT
 lists it and its `.pxd` exists; it is rebuilt if one of its sources changed. Used by setup.py and tests/conftest.py,
 never by the broker.
-
 """
 
 import os

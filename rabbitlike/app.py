@@ -419,7 +419,6 @@ def _limit_malloc_arenas() -> None:
     Reads, answers and bodies allocate and free megabytes; by default the C library maps and unmaps each large block,
     and the page faults cost more than the messages. Memory left from a burst is returned when the memory alarm requests
     it.
-
     """
     with suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -3,7 +3,6 @@
 User errors print one line on stderr and exit with code 2; code 1 means that the broker refused, or that `check` found
 damage. A plain `serve --port 5672` is parsed without Typer, because importing it would delay the start; Typer handles
 everything else (help, mistakes, other spellings, other commands). Commands that call a running broker are in commands/.
-
 """
 
 import inspect

@@ -2,7 +2,6 @@
 
 No module below `server` reads the system's time or uses a loop; each uses the Clock it is given. Tests pass FakeClock
 (rabbitlike.testing) and advance it by hand.
-
 """
 
 import time

@@ -5,7 +5,6 @@ TOML file (`data_dir`); the first of these that is set wins. pydantic-settings r
 Importing it takes longer than the rest of the start, so options that are plainly valid are read without it (`_plain`),
 with the same result. `BrokerSettings` is the part that broker and session read. No code reads options from a global:
 callers pass the settings.
-
 """
 
 import os

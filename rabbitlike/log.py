@@ -3,7 +3,6 @@
 Each connection logs a line, so a storm of connections is a storm of lines. Configuring the log again reopens the file:
 logrotate moves it away and sends SIGHUP, and the next line goes to a new file. Logging never waits for the disk: a
 thread writes, and when too many lines wait, further lines are dropped and counted.
-
 """
 
 import logging
@@ -47,7 +46,6 @@ class JsonFormat(logging.Formatter):
     """`{"time": "2026-11-16T12:00:00.123Z", "level": "info", "logger": "rabbitlike", "msg": "what happened"}`.
 
     parity: `time`, `level` and `msg` are RabbitMQ's names. A traceback is in `exception`; each record is one line.
-
     """
 
     def __init__(self) -> None:

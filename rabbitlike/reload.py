@@ -2,7 +2,6 @@
 
 The log file is reopened and certificates are reloaded even if no option has changed. Invalid options are logged and the
 current ones stay in force: a reload never stops the broker.
-
 """
 
 import logging

@@ -45,7 +45,6 @@ class FakeClock:
 
     Work takes no time, unless `tick_ns` is set: then the clock advances by that whenever work is measured, so that
     turns with long work end early, after each step if the value is high.
-
     """
 
     def __init__(self, now_ms: int = 1_700_000_000_000, tick_ns: int = 0) -> None:

@@ -3,7 +3,6 @@
 A `Work` holds the changes since the last commit, and `commit` makes it durable as one transaction: once it returns, all
 of it survives a power cut; if it raises, nothing has changed. Messages are opaque here: the broker packs them in
 batches, never changes them, and deletes whole batches. A separate bitmap marks the settled messages of a batch.
-
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +31,6 @@ class Record:
 
     ``kind`` is one of vhost, user, permission, topic_permission, exchange, queue, binding, policy, operator_policy,
     parameter, global_parameter, limit, delays. ``key`` is unique within its kind. ``value`` is JSON.
-
     """
 
     kind: str

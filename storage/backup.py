@@ -2,7 +2,6 @@
 
 Any process may do it. During the copy the broker's log cannot restart, so it grows by what is committed meanwhile; it
 is truncated afterwards.
-
 """
 
 import sqlite3

@@ -5,7 +5,6 @@ how many frames the log has; if SQLite later reads fewer, the log is damaged. A 
 while the confirm is being sent. It survives the end of the process. After a power cut, or if the process ends within
 these microseconds, an older note is left: it proves less, but nothing false. The file exists while a broker serves, and
 after a broker was killed.
-
 """
 
 import os

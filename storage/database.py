@@ -41,7 +41,6 @@ class Lock:
     The folder itself is locked, so the lock holds even if the lock file is removed or renamed, and for every path to
     the folder. The file is locked too, for file systems that cannot lock folders, and names the process that holds the
     lock.
-
     """
 
     def __init__(self, folder: Path) -> None:
@@ -155,7 +154,6 @@ def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]
 
     It is the only connection; closing it checkpoints and removes the write-ahead log. A refusal leaves nothing behind
     either. Requires the lock.
-
     """
     has_log = log_of(path).exists()
     try:
@@ -319,7 +317,6 @@ def grow_log(path: Path, octets: int, enough: int) -> int:
     An fsync after overwriting costs half of one after appending: no block is allocated and the file system's journal is
     not involved. Zeros are no valid frame, so SQLite takes them for the log's end. No connection may write to the log
     meanwhile.
-
     """
     log = log_of(path)
     try:

@@ -3,7 +3,6 @@
 Only loops over rows; `storage/parquet.py` uses them. They touch no objects, so that other threads can run Python
 meanwhile. The caller passes arrays that are long enough for all rows; `present` receives the values of the rows that
 have one, `levels` (initially zero) gets a bit for each of these rows.
-
 """
 
 from rabbitlike.storage import native

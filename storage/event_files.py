@@ -3,7 +3,6 @@
 A file is written under a name that begins with `.tmp-`, synced, and then renamed: readers that ignore names with a
 leading dot, as Spark does, see only complete files. Without pyarrow the files are `.jsonl.gz` with the same columns.
 Submitting rows never blocks: rows that do not fit in the queue are refused.
-
 """
 
 import json

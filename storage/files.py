@@ -2,7 +2,6 @@
 
 A file that is deleted, moved or replaced while a process uses it stays open: SQLite keeps writing to it without an
 error, but after a restart the data is gone.
-
 """
 
 import os
@@ -22,7 +21,6 @@ class DataFiles:
     """The database and its write-ahead log; both must exist when this is created.
 
     Close it after SQLite has closed the database: closing any handle on the database drops SQLite's own locks.
-
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,7 +1,6 @@
 """Access modes: files of the broker are private to its user (folders 0700, files 0600), whatever the umask.
 
 SQLite gives its log and index the mode of the database file, so that file is created before SQLite opens it.
-
 """
 
 import logging
@@ -61,7 +60,6 @@ def tighten(folder: Path, *names: str) -> None:
     """Make the data folder, and the files in it that match the patterns, private; log a warning if they were not.
 
     A folder that also holds other files (`/tmp`, a home) keeps its mode: others may need access.
-
     """
     folder = folder.resolve()
     ours = {path for name in names for path in folder.glob(name)}

@@ -2,7 +2,6 @@
 
 The loops call ``native.put_u32(out, at, value)``. Compiled, that is the inline C of the ``.pxd``; pure, it is the
 function here. Both must do the same; this module itself is never compiled.
-
 """
 
 

@@ -2,7 +2,6 @@
 
 Reads see everything committed, and verify its checksum. Each read ends its own read transaction, so it never keeps the
 log from restarting; a large batch is read in pieces, and keeps the log from restarting for that long.
-
 """
 
 import sqlite3

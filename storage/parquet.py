@@ -4,7 +4,6 @@ words.
 Our own writer, because of its cost: rows come packed with numbered words, and most columns are constant, which takes no
 loop over rows. A library takes ten times as long for the same input. It uses only features that readers know since
 Parquet 1.0, and delta encoding; tests read everything back with pyarrow and Spark.
-
 """
 
 from array import array

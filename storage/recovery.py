@@ -1,7 +1,6 @@
 """Reads what the last run stored, at boot: records, batch descriptors, bitmaps, marks, attempts; never message data.
 
 Deletes what should be gone (transient batches, leftovers of deleted ones) and reports what it could not interpret.
-
 """
 
 import sqlite3

@@ -5,7 +5,6 @@ recovery from which batch on to delete.
 
 Every statement releases the interpreter lock and must win it back from a busy loop, so ids are passed as one JSON list
 instead of a statement each, and a single batch is a single INSERT without BEGIN and COMMIT.
-
 """
 
 import sqlite3

@@ -5,7 +5,6 @@ checkpoint). Under load that never happens by itself, so a second connection cop
 the log is nearly full, the writer's connection copies the small rest between two commits. When idle, everything is
 copied, and free pages return to the file system. Small steps, because frequent fsyncs delay the next commit's: steps of
 2-4 MB kept the 99th percentile at a third of that with 32 MB.
-
 """
 
 import asyncio

@@ -3,7 +3,6 @@ are committed, and how many of them a checkpoint has copied into the database.
 
 SQLite's locks on the index belong to the process: closing any handle on the file drops them. So close a LogIndex only
 after the last connection.
-
 """
 
 import mmap

@@ -3,7 +3,6 @@
 Everything collected so far is committed as one transaction; what arrives meanwhile is the next. So a single message is
 committed at once, and under load thousands share one fsync. Commits run one at a time, in order, and no work is ever
 dropped: a failed commit is retried, with the same work, until it succeeds.
-
 """
 
 import asyncio
@@ -36,7 +35,6 @@ class Writer:
     first success after that, before its `committed`. `timed(seconds, work)`: how long a non-empty commit took, with all
     its attempts, before its `committed`. While `is_held` returns True, nothing is taken; `wake` is called when that
     ends.
-
     """
 
     def __init__(

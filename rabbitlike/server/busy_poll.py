@@ -4,7 +4,6 @@ A sleeping processor takes longer to wake up than the broker needs for a message
 answer would pay that every time. The number of reads bounds the cost: it is zero while clients are silent, and while
 they wait for the disk, which takes longer anyway. With fewer than two processors it is off: clients could not run
 meanwhile.
-
 """
 
 import asyncio

@@ -2,7 +2,6 @@
 
 A new context is made from the files and replaces the old one as a whole, for new connections. If the files cannot be
 used, the old one stays in force.
-
 """
 
 import logging

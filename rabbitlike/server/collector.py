@@ -5,7 +5,6 @@ broker's own objects, so little is left to collect, mostly from libraries. Pytho
 few milliseconds; a full collection runs only when the broker is idle and has few enough objects: those left by the last
 full collection, plus at most the threshold for each automatic one since. Python 3.14 itself collects old objects in
 increments, with the same thresholds.
-
 """
 
 import gc

@@ -2,7 +2,6 @@
 
 parity: any octets count as activity. The broker sends a heartbeat after each half interval without output, and drops
 the peer at the second check in a row, one interval apart, without new input: after two to three intervals.
-
 """
 
 from collections.abc import Callable

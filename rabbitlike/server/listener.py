@@ -1,7 +1,6 @@
 """Where the broker listens: turns options into endpoints and endpoints into bound sockets.
 
 All sockets are bound before any of them accepts, so that a port in use stops the start before clients connect.
-
 """
 
 import errno

@@ -4,7 +4,6 @@ Input says nothing about a client that is not read or does not read. The kernel 
 (keepalive), retransmits what was not acknowledged, and probes a full receive window (RFC 9293, 3.8.6.1). A live
 client's host acknowledges all of these, however busy the client is. Linux only; elsewhere, and on Unix sockets, every
 client counts as present.
-
 """
 
 import socket

@@ -4,7 +4,6 @@ In one round the loop reads every socket that has input. With twenty busy client
 with a single message would wait a tenth of a second. So a connection whose read took long waits in line if others had
 long reads in the same round, and each round reads as many from the line as time permits. Connections with short reads
 never wait, as in packet schedulers that serve sparse flows first.
-
 """
 
 from collections import deque

@@ -41,7 +41,6 @@ def agreed(connection: ssl.SSLObject) -> dict[str, str]:
     """The negotiated TLS parameters and fields of the client's verified certificate, as fields of Peer.
 
     parity: uses the terms of RabbitMQ's management; splits the cipher suite as far as its name allows.
-
     """
     name, _, _ = connection.cipher() or ("", "", 0)
     parts = name.removeprefix("TLS_").replace("_", "-").split("-")

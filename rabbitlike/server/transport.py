@@ -3,7 +3,6 @@
 All sockets share one read buffer: the loop fills it and the broker parses it at once, without awaiting in between. The
 connection keeps an incomplete frame, which is copied to the front of the buffer before that socket's next read. A
 socket whose reads take long waits for the others (`rounds`).
-
 """
 
 import asyncio
@@ -235,7 +234,6 @@ class Transport(asyncio.BufferedProtocol):
         """Send pending output, then close our side and wait briefly for the client to close its own.
 
         Closing at once with unread input would reset the socket, and the client might never see our last frame.
-
         """
         if self._is_closing:
             return
@@ -253,7 +251,6 @@ class Transport(asyncio.BufferedProtocol):
         """Send pending output, and wait for the client to close the connection.
 
         A client that has not read close-ok yet would treat our close as a failure.
-
         """
         if not self._is_closing:
             self._end_within(LEAVE_MS)

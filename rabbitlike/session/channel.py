@@ -2,7 +2,6 @@
 
 The base class in `publisher` handles publishes; this module handles deliveries and their settlement. The frame reader
 calls the hot methods `on_ack` and `on_nack` directly. `handlers` implements all other methods.
-
 """
 
 from collections.abc import Callable

@@ -3,7 +3,6 @@
 Each publish gets the next number. It is accepted with the number of the commit that it must wait for (0: none) or
 refused. Answers go out in publish order: a number is answered once all before it are, so one ack with `multiple` covers
 a range, and an ack is never merged across a nack.
-
 """
 
 from collections import deque

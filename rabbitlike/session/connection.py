@@ -4,7 +4,6 @@
 connection.close, depending on its code. A closing channel discards everything until close-ok; after a framing error the
 connection ignores all input. However it ends, `release` returns what the client held, once. `flow`, the base class,
 sends answers; `handlers` implements the methods, including the handshake.
-
 """
 
 import logging

@@ -2,7 +2,6 @@
 
 It takes messages while the connection's outlet is open and the channel is below its prefetch limit. With acks, the
 consumer must also be below its own prefetch and the connection below its unacked limit.
-
 """
 
 from typing import TYPE_CHECKING

@@ -2,7 +2,6 @@
 
 Each channel with deadlines has one timer, which checks outstanding deliveries when the first of them is due. A late ack
 of a revoked delivery is ignored and is no error.
-
 """
 
 from collections.abc import Callable

@@ -3,7 +3,6 @@
 Answers and deliveries collect in the outlet and go to the socket once per turn, in `flush`. Answers to durable changes
 wait for their commit. A socket that accepts no more data stops deliveries at once; the broker stops reading the client
 only when too much output is unread. `connection` interprets the input.
-
 """
 
 import logging

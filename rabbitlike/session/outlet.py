@@ -3,7 +3,6 @@
 Deliveries stop while `open` is false: the buffer is full or the socket accepts no more data. Answers to methods are
 still added; the client's requests bound them. `is_full` is true while the client has too much unacknowledged, because
 that stays in the broker's memory.
-
 """
 
 from rabbitlike.broker.turn import Flushable, Turn

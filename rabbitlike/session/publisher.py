@@ -3,7 +3,6 @@
 The frame reader calls `on_publish` directly. A publish with the same address, properties and topology as the one before
 needs no checks and takes the fast path; anything unusual goes through `check` of `broker/publishing/publication.py`.
 `channel` handles deliveries and settles.
-
 """
 
 from typing import TYPE_CHECKING

@@ -3,7 +3,6 @@
 A channel that consumes from the pseudo queue gets one ReplyConsumer with an unguessable name. A responder publishes to
 that name on the default exchange, and the broker writes the reply to the requester's connection. Nothing is stored:
 replies to a disconnected requester, or to one with too much unread output, are dropped.
-
 """
 
 from typing import TYPE_CHECKING

@@ -3,7 +3,6 @@
 Checked after each turn in which the connection published something to be stored, or published to a congested queue. A
 connection that publishes little never waits. A connection that also consumes does not wait for consumers: its acks
 arrive on the same socket, so it might wait for itself.
-
 """
 
 from typing import TYPE_CHECKING, Final

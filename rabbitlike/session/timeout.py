@@ -2,7 +2,6 @@
 
 parity: when the oldest delivery of a channel exceeds its queue's timeout, the broker closes the channel with 406 and
 requeues its messages. Each channel with a timeout has one timer, which fires when the oldest remaining delivery is due.
-
 """
 
 from collections.abc import Callable

@@ -3,7 +3,6 @@
 parity: a publish is routed and refused when it arrives. At commit (`tx_commit`) it is enqueued, or returned if
 mandatory and unroutable; all publishes precede all settles. It goes to those of its queues that exist at that time. A
 rollback discards the publishes and returns the settled deliveries to the channel as unacked; it requeues nothing.
-
 """
 
 from dataclasses import dataclass, field

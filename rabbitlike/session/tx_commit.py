@@ -3,7 +3,6 @@
 parity: publishes first, settles second. A small transaction is applied in the turn of its tx.commit. While a large one
 is being applied, the journal is held, so that one commit of the store contains all of it; its queues deliver nothing,
 so that no consumer sees a part of it; and its queues reserve space for it, so that it cannot be refused half-way.
-
 """
 
 from collections.abc import Callable

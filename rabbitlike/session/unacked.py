@@ -3,7 +3,6 @@
 Tags only grow, so the deliveries stand in a list in tag order; a delivery settled out of order leaves a hole. Holes
 before the first delivery are skipped at once; later holes are removed when they outnumber the deliveries. So memory
 depends on what is outstanding, not on what was delivered since.
-
 """
 
 from rabbitlike.broker.message import Message

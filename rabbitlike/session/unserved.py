@@ -2,7 +2,6 @@
 
 The wait always ends: each queue must deliver as many messages as were ready when the wait began, or have nothing left
 to deliver, regardless of later publishes.
-
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,6 @@
 
 The management reaches them through `Client` in broker/broker.py and `Subscriber.view`, since it does not import
 sessions.
-
 """
 
 from __future__ import annotations

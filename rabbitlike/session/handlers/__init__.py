@@ -2,7 +2,6 @@
 
 The two tables list all methods that a client can call; any other method closes the connection with 503. Hot methods
 (publish, ack, nack, reject) are not here: the frame reader passes them to the channel directly.
-
 """
 
 from __future__ import annotations

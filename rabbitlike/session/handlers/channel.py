@@ -2,7 +2,6 @@
 
 Frames for a channel that the broker has closed do not get here: the connection discards them until close-ok. Nor does
 the first channel.open of a number, since no channel exists yet; `check_channel_number` checks whether it may be opened.
-
 """
 
 from __future__ import annotations

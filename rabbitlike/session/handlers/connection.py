@@ -2,7 +2,6 @@
 
 `greet` answers the header. Every later method first checks the handshake's table for whether the method is allowed in
 this state, then changes the state. The answer to a refused login never contains the reason; the log does.
-
 """
 
 from __future__ import annotations
@@ -212,7 +211,6 @@ def update_secret(connection: Connection, method: commands.Connection.UpdateSecr
 
     parity: passwords stored here do not expire, so any secret is accepted; but the user's permissions are checked
     again.
-
     """
     next_state(connection.state, method)
     assert connection.user is not None

@@ -2,7 +2,6 @@
 
 An empty name means the queue that this channel declared last; in a declare it requests a generated name. Names that
 start with `amq.rabbitmq.reply-to` identify a direct-reply consumer; no queue is behind them.
-
 """
 
 from __future__ import annotations
