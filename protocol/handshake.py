@@ -52,7 +52,7 @@ class State(Enum):
     CLOSING = "closing"
     CLOSED = "closed"
 
-    #: Enum's own is Python code, and a state is looked up for every method on channel 0.
+    #: Enum's own hash is Python code, and a state is looked up for every method on channel 0.
     __hash__ = object.__hash__
 
 

@@ -24,7 +24,7 @@ from rabbitlike.storage.errors import explain
 from rabbitlike.storage.wal import LogIndex, LogState, commits_from, salts_of
 
 FILE_NAME: Final = "commits"
-#: The ring holds this many commits: they tell how much is missing.
+#: Number of commits in the ring, from which the broker computes how much is missing.
 SLOTS: Final = 1024
 _SLOT: Final = struct.Struct("<Q8sIIQQ16sII")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -223,7 +223,7 @@ def _is_more_than_one_commit(ends: Iterator[bool]) -> bool:
 
 
 def _missing(notes: list[Note], frames: int) -> str:
-    """What the commits after this frame held."""
+    """Describe how much the commits after this frame held."""
     last = notes[-1]
     kept = [note for note in notes if note.salts != last.salts or note.frames <= frames]
     commits, messages = (kept[-1].number, kept[-1].messages) if kept else (notes[0].number - 1, 0)

@@ -1,4 +1,4 @@
-"""The thread that owns the writing connection. It runs calls in order: one hop there, one hop back.
+"""The thread that owns the writing connection. It runs calls in order, with one hop each way.
 
 It replaces aiosqlite's thread on the commit path, because every confirm waits for both hops. The thread is a daemon: a
 process that fails before it closes the store must still end, and everything committed is safe.

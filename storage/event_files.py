@@ -189,7 +189,7 @@ def _write_json(path: Path, columns: Mapping[str, Column], schema: Schema) -> No
 
 
 def shown(kind: str, value: object) -> object:
-    """A value as JSON shows it."""
+    """A value in its JSON form."""
     if kind == "timestamp" and isinstance(value, int):
         return f"{datetime.fromtimestamp(value / 1_000_000, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
     return bool(value) if kind == "boolean" else value

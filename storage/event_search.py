@@ -47,7 +47,7 @@ def _hour_of(at_ms: int) -> str:
 
 def _read_parquet(path: Path, question: Question) -> Iterator[Row]:
     arrow: Any = pyarrow()
-    if arrow is None:  # written by another installation
+    if arrow is None:  # written by an installation with pyarrow
         return
     field = arrow.compute.field
     wanted = field("vhost") == question.vhost

@@ -22,7 +22,7 @@ def private(path: str | os.PathLike[str], flags: int) -> int:
     handle = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
     state = os.fstat(handle)
     if stat.S_ISREG(state.st_mode) and stat.S_IMODE(state.st_mode) != FILE_MODE:
-        with suppress(PermissionError):  # another user's
+        with suppress(PermissionError):  # it belongs to another user
             os.fchmod(handle, FILE_MODE)
     return handle
 

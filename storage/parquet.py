@@ -244,7 +244,7 @@ class _Encoder:
     def _written(self, end: int) -> bytes:
         return bytes(memoryview(self._out)[:end])
 
-    # Which rows have a value
+    # Definition levels
 
     def _bits(self) -> bytearray:
         return bytearray(-(-self._count // 8))

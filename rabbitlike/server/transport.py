@@ -113,7 +113,7 @@ class Transport(asyncio.BufferedProtocol):
         self._look_timer: Timer | None = None
         self._deadline: Timer | None = None
 
-    # The loop's side
+    # Called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -211,7 +211,7 @@ class Transport(asyncio.BufferedProtocol):
         self._connection.lost()
         self._shared.leave(self)
 
-    # The session's side
+    # Called by the session
 
     def write(self, data: bytes) -> None:
         if self._is_closing:

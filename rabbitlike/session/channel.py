@@ -194,7 +194,7 @@ class Channel(Publisher):
                 delivery.queue.reject(delivery.message)
 
     def _ack_all(self, deliveries: list[Delivery]) -> None:
-        """Ack deliveries in groups that went out together: mostly, one multiple ack covers one such group."""
+        """Ack deliveries in groups that were sent together; the deliveries of one multiple ack are mostly one group."""
         if not deliveries:
             return
         first = deliveries[0]
@@ -380,7 +380,7 @@ class Channel(Publisher):
         if self.is_open:
             self.send(methods.make(commands.Basic.Cancel, consumer_tag=tag, nowait=True))
 
-    # Views and the end
+    # Views and close
 
     def view(self) -> dict[str, object]:
         return views.channel(self)

@@ -108,7 +108,7 @@ class Connection(Flow):
         self.settings = broker.settings
         self.peer = peer
         self.name = str(peer)
-        # Nothing has been read yet, so the turn's time is that of any client's last turn.
+        # Not the turn's time: nothing has been read yet, so that is the start of any client's last turn.
         self.connected_at_ms = broker.clock.now_ms()
         #: Octets of an incomplete frame; the next read begins with them.
         self.leftover = b""
@@ -143,7 +143,7 @@ class Connection(Flow):
     def is_closing(self) -> bool:
         return self.state in (CLOSING, CLOSED)
 
-    # In
+    # Input
 
     def receive(self, data: bytearray, end: int) -> None:
         """Handle ``data[:end]``: the leftover of the last read and the octets that have arrived since."""
@@ -329,7 +329,7 @@ class Connection(Flow):
         self._used_numbers.add(number)
         self.forget_current()
 
-    # The end
+    # Closing
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel or the connection because of an error; no other code does."""
@@ -381,7 +381,7 @@ class Connection(Flow):
         elif 0 < self.heartbeat * 1000 < patience_ms:
             patience_ms = self.heartbeat * 1000
         self._close_timer = self.turn.at(patience_ms, self._give_up)
-        self.release_all_holds()  # it must be able to answer
+        self.release_all_holds()  # the client must be able to answer
 
     def shutdown(self, code: int, text: str) -> None:
         """Close this connection on request of the broker or an operator."""

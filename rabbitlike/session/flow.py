@@ -91,7 +91,7 @@ class Flow(FrameReader):
         #: The socket accepts no more data; octets written to it nevertheless.
         self._is_paused = False
         self._unread = 0
-        #: The socket is gone.
+        #: The socket is closed.
         self.is_lost = False
         #: Long operations that the client waits for.
         self._works = 0
@@ -108,7 +108,7 @@ class Flow(FrameReader):
             assert isinstance(channel, Channel)
             yield channel
 
-    # Out
+    # Output
 
     def send(self, method: base.Frame) -> None:
         """Send a method on channel 0."""
@@ -251,7 +251,7 @@ class Flow(FrameReader):
         self.outlet.detach()
         self.throttle.detach()
 
-    # A client that does not read
+    # Clients that do not read
 
     def pause_delivery(self) -> None:
         """Stop deliveries because the socket accepts no more data."""
@@ -376,7 +376,7 @@ class Flow(FrameReader):
         """Handle input that was read but not handled."""
         raise NotImplementedError
 
-    # A client that publishes much
+    # Clients that publish much
 
     def fresh_bytes(self) -> int:
         """Bytes in the next commit so far; `end_turn` compares to find what this client added."""
@@ -400,7 +400,7 @@ class Flow(FrameReader):
     def has_consumers(self) -> bool:
         return any(channel.consumers for channel in self.open_channels())
 
-    # A client that is not read
+    # Clients that are not read
 
     @property
     def is_held(self) -> bool:

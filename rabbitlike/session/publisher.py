@@ -113,7 +113,7 @@ class Publisher(Content):
     def client(self) -> ClientName:
         return self.origin.client
 
-    # The short way
+    # The fast path
 
     def on_address(self) -> None:
         self._target = self._targets.get(self.address) if self.bits & IMMEDIATE == 0 else None
@@ -283,7 +283,7 @@ class Publisher(Content):
         self._target = target
         return target
 
-    # The careful way
+    # The path with checks
 
     def _publish_carefully(self, target: Target, body: bytes) -> None:
         mandatory = self.bits & MANDATORY != 0

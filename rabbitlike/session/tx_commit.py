@@ -106,7 +106,7 @@ class TxCommit:
     def _is_late(self, steps: int) -> bool:
         return self._is_large and self._channel.turn.is_late(steps)
 
-    # Before anything happens
+    # Checks before anything is applied
 
     def _look_up_some(self) -> bool:
         """Look up queues again: some may have been deleted or redeclared since the publishes were routed."""
@@ -157,7 +157,7 @@ class TxCommit:
             for queue, (count, body_bytes) in self._needs.items():
                 queue.promise(count, body_bytes)
 
-    # What happens
+    # Applying
 
     def _deposit_some(self) -> bool:
         publications = self._transaction.publications

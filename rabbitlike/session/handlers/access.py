@@ -1,5 +1,4 @@
-"""access.request, which 0-9-1 removed and old clients still send. All clients get the same ticket; it is never
-checked."""
+"""access.request, which 0-9-1 removed and old clients still send. All get the same ticket, which is never checked."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _capabilities(client_properties: Table) -> dict[str, bool]:
 
 
 def _log_in(connection: Connection, credentials: Credentials) -> User | None:
-    """Check the credentials and whether the user may connect from this address."""
+    """The user, if the credentials are valid and the user may connect from this address; otherwise None."""
     users, host = connection.broker.users, connection.peer.host
     failures = connection.broker.login_failures
     if credentials.password is None:
@@ -145,7 +145,7 @@ def _refuse_unchecked(connection: Connection, user: str) -> None:
 
 
 def _refuse_login(connection: Connection) -> None:
-    """Refuse a login. spec: close the socket; parity: send the reason if the client supports that."""
+    """Refuse a login. spec: close the socket; parity: send connection.close first if the client supports it."""
     if connection.capabilities.get("authentication_failure_close"):
         connection.close(
             access_refused(
