@@ -265,7 +265,7 @@ class Publisher(Content):
         self._published(True, number, 1)
 
     def _find_target(self) -> Target:
-        """Find the target of the current address, which is not cached or has expired."""
+        """Find the target of the current address, if the cache has none or an outdated one."""
         self._target = None
         if self.bits & IMMEDIATE:
             raise not_implemented("immediate=true")
