@@ -1,1 +1,1 @@
-"""Bytes: frames, methods, tables and properties of AMQP 0-9-1. Knows nothing of queues or sockets."""
+"""Encoding of AMQP 0-9-1: frames, methods, tables and properties. Does not depend on queues or sockets."""

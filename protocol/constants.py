@@ -1,9 +1,9 @@
-"""Numbers of the wire that the hot modules share.
+"""Numbers of the protocol that the hot modules share.
 
-Never compiled: a number that a compiled module makes its own is a C variable, which no other module could import.
+Never compiled: a number declared in a compiled module is a C variable, which no other module could import.
 """
 
-#: Frame kinds. DISCARD is none of them: a closing channel expects nothing.
+#: Frame types. DISCARD is not one of them: a closing channel expects nothing.
 METHOD_FRAME = 1
 HEADER_FRAME = 2
 BODY_FRAME = 3
@@ -11,7 +11,7 @@ HEARTBEAT_FRAME = 8
 DISCARD = 0
 
 FRAME_END = 0xCE
-#: Octets around a frame's payload: type, channel, size before it and the end octet after it.
+#: Octets around a frame's payload: type, channel and size before it, the end octet after it.
 FRAME_OVERHEAD = 8
 
 BASIC_CLASS = 60
@@ -24,8 +24,7 @@ BASIC_ACK = 0x003C0050
 BASIC_REJECT = 0x003C005A
 BASIC_NACK = 0x003C0078
 
-# Property flags: bits of the first flag word, in wire order from the highest down. Bit 0 says that another word
-# follows.
+# Property flags: bits of the first flag word, in wire order from the highest down. Bit 0 announces another word.
 CONTENT_TYPE = 0x8000
 CONTENT_ENCODING = 0x4000
 HEADERS = 0x2000
@@ -41,5 +40,6 @@ USER_ID = 0x0010
 APP_ID = 0x0008
 CLUSTER_ID = 0x0004
 
-#: A capability of clients, and no other broker's: tx.commit is refused when a mandatory publish in it is unroutable.
+#: A capability of clients that other brokers do not have: tx.commit is refused if a mandatory publish in it is
+#: unroutable.
 TX_REFUSE_UNROUTABLE = "tx_refuse_unroutable"

@@ -1,8 +1,7 @@
-"""Gathering one publish: basic.publish, its content header and its body frames, on one channel.
+"""Assembles one publish on a channel: basic.publish, its content header and its body frames.
 
-`expecting` is the kind of frame that must come next; anything else is for the connection to judge. Nothing is allocated
-by the size a client announces, only by what arrived. The part that knows what a publish means is above: it overrides
-the `on_…` methods.
+`expecting` is the type of the next frame; the connection handles any other. Memory is allocated for what has arrived,
+not for the size that a client announces. The `on_…` methods are overridden by the module that handles publishes.
 """
 
 from io import BytesIO
@@ -12,16 +11,17 @@ from rabbitlike.protocol.constants import BASIC_CLASS, BODY_FRAME, DISCARD, HEAD
 from rabbitlike.protocol.errors import frame_error, precondition_failed, unexpected_frame
 from rabbitlike.protocol.properties import EMPTY, Properties
 
-#: The largest body the protocol side ever takes part in, whatever the configuration says.
+#: The largest body that is ever accepted, whatever the configuration says.
 BODY_SIZE_CAP = 512 * 1024 * 1024
-#: Memory of this size is mapped by itself: it grows and shrinks without a copy, and takes no room until it is touched.
+#: Memory blocks of this size are mapped individually: they grow and shrink without a copy, and use no memory until
+#: written.
 MAPPED = 33 * 1024 * 1024
-#: A body that is to be larger than that moves there when so much of it has arrived.
+#: A body larger than MAPPED moves to such a block after this many octets have arrived.
 MOVED = 4 * 1024 * 1024
 
 
 class Content:
-    """A channel as the frame reader sees it."""
+    """A channel's interface to the frame reader."""
 
     __slots__ = (
         "_parts",
@@ -41,18 +41,18 @@ class Content:
         self.number = number
         self.expecting = METHOD_FRAME
         self.body_size_max = body_size_max
-        #: Arguments of the last basic.publish behind the ticket, compared octet by octet with the next one.
+        #: Arguments of the last basic.publish after the ticket, compared octet by octet with the next one.
         self._publish_arguments = b""
-        #: Exchange and routing key of the publish under way, as two short strings.
+        #: Exchange and routing key of the current publish, as two short strings.
         self.address = b"\x00\x00"
         #: mandatory is bit 0, immediate bit 1.
         self.bits = 0
         self.properties: Properties = EMPTY
-        #: Address and properties of the publish under way are those of the one before it.
+        #: Address and properties of the current publish equal those of the one before.
         self.is_repeated = False
         self.body_size = 0
         self._remaining = 0
-        #: `BytesIO` grows in place and gives its octets away without a copy, which a bytearray does not.
+        #: `BytesIO` grows in place and returns its octets without a copy; a bytearray does not.
         self._parts: BytesIO | None = None
 
     def on_ack(self, delivery_tag: int, multiple: bool) -> None:
@@ -65,7 +65,7 @@ class Content:
         raise NotImplementedError
 
     def on_address(self) -> None:
-        """`address` or `bits` changed: what was remembered of the last publish no longer holds."""
+        """`address` or `bits` changed: cached data about the last publish is invalid."""
         raise NotImplementedError
 
     def on_properties(self) -> None:
@@ -77,18 +77,18 @@ class Content:
         raise NotImplementedError
 
     def on_part(self) -> None:
-        """Some of a body has arrived and is kept; the rest is still to come."""
+        """A part of a body has arrived and is kept; the rest is still to come."""
         raise NotImplementedError
 
     def on_publishes(self, bodies: list[bytes], body_bytes: int) -> int:
-        """The same for several in a row that differ in their bodies alone, of so many octets in all. How many of them
-        were handled: the reader keeps the others."""
+        """Messages that differ only in their bodies have arrived, ``body_bytes`` in total. Return how many were
+        handled; the reader keeps the others."""
         for body in bodies:
             self.on_publish(body)
         return len(bodies)
 
     def take_publish(self, p: bytearray, at: int, end: int) -> None:
-        """Arguments of basic.publish in ``p[at:end]``. The ticket before the names is ignored, whatever it holds."""
+        """Take the arguments of basic.publish in ``p[at:end]``. The ticket before the names is ignored."""
         start = at + 2
         if end - start < 3:
             raise frame_error("cannot decode basic.publish")
@@ -105,12 +105,12 @@ class Content:
         self.expecting = HEADER_FRAME
 
     def take_header(self, p: bytearray, at: int, size: int) -> None:
-        """Content header in ``p[at:at + size]``: class, weight, body size, properties."""
+        """Take the content header in ``p[at:at + size]``: class, weight, body size, properties."""
         if size < 14:
             raise frame_error("cannot decode content header")
         class_id, weight, body_size = octets.content_head(p, at)
         if weight != 0:
-            # parity: such a header is none.
+            # parity: RabbitMQ does not treat this as a content header.
             raise unexpected_frame(
                 f"expected content header for class {BASIC_CLASS}, got non content header frame instead"
             )
@@ -143,8 +143,8 @@ class Content:
         self._take_part(octets.cut(p, at, at + size))
 
     def _take_part(self, part: bytes) -> None:
-        """One of several body frames. A body over the limit is read to its end, as the channel lives on, but not
-        kept."""
+        """Take one of several body frames. A body over the limit is read to its end, because the channel stays open,
+        but not kept."""
         self._remaining -= len(part)
         if self._parts is None:
             self._parts = BytesIO()
@@ -169,6 +169,6 @@ class Content:
             self.on_part()
 
     def drop_content(self) -> None:
-        """Forget a publish under way; the channel is closing and expects nothing more."""
+        """Discard the current publish; the channel is closing and expects nothing more."""
         self._parts = None
         self.expecting = DISCARD

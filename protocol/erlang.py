@@ -1,4 +1,4 @@
-"""How RabbitMQ's error texts show octets: as Erlang prints them. Nothing is decided by these texts."""
+"""Formats octets as Erlang prints them, for RabbitMQ's error texts. These texts affect nothing else."""
 
 from typing import Final
 
@@ -17,6 +17,6 @@ def octets(value: bytes) -> str:
 
 
 def frame(kind: int, payload: bytes) -> str:
-    """A frame that nobody expected: its type, and how its payload begins."""
+    """An unexpected frame: its type and the start of its payload."""
     which = "all" if len(payload) <= _SNIPPET else f"first {_SNIPPET}"
     return f"type {kind}, {which} octets = {octets(payload[:_SNIPPET])}"

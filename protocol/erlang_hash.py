@@ -1,7 +1,7 @@
-"""The hash that RabbitMQ's HTTP API makes of a binding's arguments: Erlang's `erlang:phash2/2` over its field table.
+"""The hash that RabbitMQ's HTTP API makes of a binding's arguments: Erlang's `erlang:phash2/2` of its field table.
 
-Erlang promises that this hash never changes, so URLs with it are stored. RabbitMQ holds a table as a list of tuples
-`{Name, Type, Value}` in the order of their names, an array as a list of `{Type, Value}`.
+Erlang guarantees that this hash never changes, so URLs that contain it may be stored. RabbitMQ represents a table as a
+list of tuples `{Name, Type, Value}` sorted by name, and an array as a list of `{Type, Value}`.
 """
 
 from decimal import Decimal
@@ -15,7 +15,7 @@ _MASK: Final = 0xFFFFFFFF
 _DOUBLE: Final = Struct(">d")
 _WORDS: Final = Struct(">II")
 _BLOCK: Final = Struct("<III")
-#: What an empty list hashes to by itself.
+#: The hash of an empty list that is the whole term.
 _EMPTY: Final = 3468870702
 
 
@@ -35,7 +35,7 @@ def hash_table(table: Table) -> int:
 
 
 class _Hashing:
-    """Erlang walks a term from left to right and mixes each part into one state of 32 bits."""
+    """The hash state: Erlang walks a term from left to right and mixes each part into one state of 32 bits."""
 
     __slots__ = ("state",)
 
@@ -56,7 +56,7 @@ class _Hashing:
         self._end_list()
 
     def _add_typed(self, kind: str, value: Value) -> None:
-        """The last two of a tuple: the type and the value."""
+        """Add the last two elements of a tuple: the type and the value."""
         self._add_atom(kind_name(kind))
         if value is None:
             self._add_atom("undefined")
@@ -65,7 +65,7 @@ class _Hashing:
         elif isinstance(value, int):
             self._add_integer(value)
         elif isinstance(value, float):
-            high, low = _WORDS.unpack(_DOUBLE.pack(value + 0.0))  # there is one zero
+            high, low = _WORDS.unpack(_DOUBLE.pack(value + 0.0))  # -0.0 hashes as 0.0
             self._mix(high, low, _FLOAT)
         elif isinstance(value, Decimal):
             _, digits, exponent = value.as_tuple()
@@ -113,7 +113,7 @@ def _octets(value: str | bytes) -> bytes:
 
 
 def _hash_name(name: str) -> int:
-    """Of an atom: PJW's hash."""
+    """The hash of an atom's name: PJW's hash."""
     state = 0
     for octet in name.encode("ascii"):
         state = (state << 4) + octet
@@ -130,7 +130,7 @@ def _hash_block(octets: bytes, state: int) -> int:
     whole = len(octets) - len(octets) % 12
     for first, second, third in _BLOCK.iter_unpack(octets[:whole]):
         a, b, c = _mix(a + first, b + second, c + third)
-    # The lowest octet of the last word is the length's.
+    # The lowest octet of the last word is for the length.
     tail = octets[whole:]
     first, second, third = _BLOCK.unpack((tail[:8].ljust(8, b"\0") + b"\0" + tail[8:]).ljust(12, b"\0"))
     return _mix(a + first, b + second, c + third + len(octets))[2]

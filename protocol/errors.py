@@ -1,7 +1,7 @@
-"""The one error of AMQP 0-9-1: a reply code and what to tell the client.
+"""The AMQP 0-9-1 error: a reply code and a text for the client.
 
-Whether it closes the channel or the connection follows from the code alone (parity: as in RabbitMQ's reply-code
-table), never from the place that raised it. Raise through the makers: `raise not_found("no queue 'q' in vhost '/'")`.
+The code alone determines whether it closes the channel or the connection (parity: as in RabbitMQ's reply-code table),
+not the place that raised it. Raise it with the functions here: `raise not_found("no queue 'q' in vhost '/'")`.
 """
 
 from typing import Final
@@ -35,7 +35,7 @@ SOFT: Final = frozenset({311, 312, 313, 403, 404, 405, 406})
 
 
 class AmqpError(Exception):
-    """What went wrong, in the words of the protocol; the session adds the ids of the failing method."""
+    """A protocol error; the session adds the ids of the failing method."""
 
     def __init__(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
         super().__init__(code, text)
@@ -62,12 +62,12 @@ class AmqpError(Exception):
 
 
 def cut_to_shortstr(text: str) -> str:
-    """`text` if it fits 255 octets, else the longest head of it that does with three dots: no part of a character."""
+    """`text` if it fits 255 octets; otherwise its start and three dots, cut between characters."""
     octets = text.encode("utf-8", "surrogateescape")
     if len(octets) <= REPLY_TEXT_MAX:
         return text
     longest = end = REPLY_TEXT_MAX - len(_DOTS)
-    # A character is at most four octets; more continuation octets than three are not UTF-8 and may be cut anywhere.
+    # A character has at most four octets; more than three continuation octets are not UTF-8 and may be cut anywhere.
     while end > longest - 3 and octets[end] & 0xC0 == 0x80:
         end -= 1
     return octets[:end].decode("utf-8", "surrogateescape") + _DOTS

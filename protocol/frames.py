@@ -1,10 +1,10 @@
-"""Frames in, frames out, for the few that are hot: publish, ack, nack, reject, deliver, get-ok, return.
+"""Reads and writes frames of the hot methods: publish, ack, nack, reject, deliver, get-ok, return.
 
-`FrameReader.feed` walks a whole read in one loop and makes no object per frame; what is not hot leaves it through
-`on_method` and `on_odd_frame`. `OutBuffer` is where answers stand until the end of the read, but for large bodies:
-`BodyFrames` cuts them as the socket takes them. Every size is checked here before anybody below reads. Most messages
-look like the one before: a publish that repeats the last one up to its body is known by comparing octets, a delivery
-that differs in tag and body alone is a few copies.
+`FrameReader.feed` parses a whole read in one loop without an object per frame; other methods go to `on_method` and
+`on_odd_frame`. `OutBuffer` collects answers until the end of the read, except large bodies: `BodyFrames` splits those
+as the socket accepts them. Every size is checked here before lower layers read. Most messages resemble the one before:
+comparing octets detects a publish that repeats the last one up to its body, and a delivery that differs only in tag and
+body takes a few copies.
 """
 
 from struct import Struct
@@ -28,16 +28,16 @@ from rabbitlike.protocol.content import Content
 from rabbitlike.protocol.errors import frame_error
 
 SMALLEST_BUFFER = 512
-#: A buffer that grew beyond this goes back to the allocator when a burst is over.
+#: A larger buffer is freed after a burst.
 KEPT_BUFFER = 65536
-#: A body of several frames that is larger than this is encoded in steps: copying it whole would hold up the others.
+#: A larger body of several frames is encoded in steps: copying it whole would delay other clients.
 LARGE_BODY = 1024 * 1024
 _FRAME_HEAD = Struct(">BHI")
 _FRAME_END = bytes((FRAME_END,))
 
 
 class BodyFrames:
-    """The body frames of one large message, encoded some at a time."""
+    """The body frames of one large message, encoded in pieces."""
 
     __slots__ = ("_at", "_body", "_channel", "_payload_max", "size")
 
@@ -50,7 +50,7 @@ class BodyFrames:
         self.size = len(body) + FRAME_OVERHEAD * ((len(body) + payload_max - 1) // payload_max)
 
     def take(self, most: int) -> bytes:
-        """The next frames, whole ones: as many as ``most`` octets need. Empty: all have been taken."""
+        """The next whole frames, until they reach ``most`` octets. Empty after the last frame."""
         body = memoryview(self._body)
         parts: list[bytes | memoryview] = []
         while most > 0 and self._at < len(body):
@@ -62,35 +62,35 @@ class BodyFrames:
 
 
 class DeliveryTemplate:
-    """What the frames of a delivery are beside its tag, its body and the two sizes of that."""
+    """The octets of a delivery's frames without its tag, its body and the body's two sizes."""
 
     __slots__ = ("before", "behind", "between", "size")
 
     def __init__(self, frames: bytes, tag_at: int, properties_size: int, body_size: int) -> None:
-        """Of a delivery whose tag stands at ``tag_at``, with one frame of body."""
+        """Make a template of a delivery with its tag at ``tag_at`` and one body frame."""
         body_at = len(frames) - 1 - body_size
         size_at = body_at - 7 - 1 - properties_size - 8
-        #: Before the tag, from there to the body's size, and from there to the size of its frame.
+        #: Octets before the tag, between the tag and the body's size, and between that and the body frame's size.
         self.before = frames[:tag_at]
         self.behind = frames[tag_at + 8 : size_at]
         self.between = frames[size_at + 8 : body_at - 4]
-        #: All octets but the body.
+        #: All octets except the body.
         self.size = len(frames) - body_size
 
 
 class OutBuffer:
-    """Octets on their way to one client. Grows as needed; `take` empties it."""
+    """Output for one client. Grows as needed; `take` empties it."""
 
     __slots__ = ("data", "held", "size")
 
     def __init__(self) -> None:
         self.data = bytearray(SMALLEST_BUFFER)
         self.size = 0
-        #: Large bodies and what stands before each of them; all of it goes before `data`. None: there is none.
+        #: Large bodies and the octets before each of them; all of it precedes `data`. None if empty.
         self.held: list[bytes | BodyFrames] | None = None
 
     def reserve(self, size: int) -> None:
-        """Make room for ``size`` more octets. Pointers into the buffer taken before are void after."""
+        """Allocate space for ``size`` more octets. Invalidates pointers into the buffer."""
         needed = self.size + size
         room = len(self.data)
         if needed > room:
@@ -99,7 +99,7 @@ class OutBuffer:
             self.data += bytes(room - len(self.data))
 
     def take(self) -> bytes:
-        """All that stands here, leaving it empty."""
+        """Return the contents and empty the buffer."""
         p = self.data
         data = octets.cut(p, 0, self.size)
         if len(self.data) > KEPT_BUFFER and self.size < KEPT_BUFFER // 8:
@@ -108,7 +108,7 @@ class OutBuffer:
         return data
 
     def take_held(self) -> list[bytes | BodyFrames]:
-        """All that stands here in its order, where large bodies are part of it."""
+        """Return the contents in order, including large bodies, and empty the buffer."""
         held = [] if self.held is None else self.held
         self.held = None
         if self.size:
@@ -116,19 +116,19 @@ class OutBuffer:
         return held
 
     def waiting_bytes(self) -> int:
-        """All that stands here, in octets."""
+        """The size of the contents, including large bodies."""
         held = 0 if self.held is None else sum(len(p) if isinstance(p, bytes) else p.size for p in self.held)
         return self.size + held
 
     def put(self, data: bytes) -> None:
-        """A frame that is encoded already."""
+        """Add an encoded frame."""
         self.reserve(len(data))
         p = self.data
         octets.put_bytes(p, self.size, data)
         self.size += len(data)
 
     def put_settled(self, index: int, channel: int, delivery_tag: int, bits: int) -> None:
-        """basic.ack or basic.nack, the two methods a broker sends with a tag and flags alone."""
+        """Add basic.ack or basic.nack, the two methods that a broker sends with only a tag and flags."""
         self.reserve(21)
         p = self.data
         at = self.size
@@ -148,7 +148,8 @@ class OutBuffer:
         body: bytes,
         payload_max: int,
     ) -> None:
-        """``consumer_tag`` with its length octet; ``address`` is exchange and routing key, as they were published."""
+        """Add a delivery. ``consumer_tag`` includes its length octet; ``address`` is exchange and routing key as
+        published."""
         size = 13 + len(consumer_tag) + len(address)
         self.reserve(size + FRAME_OVERHEAD)
         p = self.data
@@ -164,7 +165,8 @@ class OutBuffer:
         self._put_content(channel, properties, body, payload_max)
 
     def put_like(self, like: DeliveryTemplate, delivery_tag: int, body: bytes) -> None:
-        """A delivery like an earlier one but for its tag and body, which fits in a frame and is not empty."""
+        """Add a delivery that differs from the template only in tag and body; its body is not empty and fits in a
+        frame."""
         size = like.size + len(body)
         self.reserve(size)
         p = self.data
@@ -172,7 +174,7 @@ class OutBuffer:
         self.size += size
 
     def put_run(self, like: DeliveryTemplate, delivery_tag: int, bodies: list[bytes], body_bytes: int) -> None:
-        """The same for several in a row, with so many octets in all; the tag is the first one's."""
+        """Add several such deliveries with consecutive tags from ``tag`` on and ``body_bytes`` octets of bodies."""
         size = len(bodies) * like.size + body_bytes
         self.reserve(size)
         p = self.data
@@ -206,7 +208,7 @@ class OutBuffer:
     def put_return(
         self, channel: int, code: int, text: bytes, address: bytes, properties: bytes, body: bytes, payload_max: int
     ) -> None:
-        """``text`` with its length octet."""
+        """Add basic.return. ``text`` includes its length octet."""
         size = 6 + len(text) + len(address)
         self.reserve(size + FRAME_OVERHEAD)
         p = self.data
@@ -222,7 +224,7 @@ class OutBuffer:
         self._put_content(channel, properties, body, payload_max)
 
     def _put_content(self, channel: int, properties: bytes, body: bytes, payload_max: int) -> None:
-        """Content header and as many body frames as ``payload_max`` asks for; none for an empty body."""
+        """Add the content header and as many body frames as ``payload_max`` requires; none for an empty body."""
         body_size = len(body)
         frames = (body_size + payload_max - 1) // payload_max
         header_size = 12 + len(properties)
@@ -256,7 +258,7 @@ class OutBuffer:
 
 
 class FrameReader:
-    """Cuts frames from a read buffer; a connection is one."""
+    """Parses frames from a read buffer; the base class of a connection."""
 
     __slots__ = (
         "_between",
@@ -274,44 +276,45 @@ class FrameReader:
     )
 
     def __init__(self) -> None:
-        #: Where the next frame starts. Stands behind a frame before it is handled, so an error does not lose the place.
+        #: Start of the next frame. Advances past a frame before it is handled, so that an error does not lose the
+        #: position.
         self.at = 0
-        #: parity: a payload may be as large as frame_max itself, because many clients are off by the overhead.
+        #: parity: a payload may be as large as frame_max itself, because many clients ignore the overhead.
         self.payload_max = 4096
-        #: Class and method of what is being handled, for the close that an error in it brings; 0 when it is no method.
+        #: Class and method being handled, for the close if it fails; 0 if it is not a method.
         self.method_index = 0
         self.channels: dict[int, Content] = {}
-        #: Channel of the frame being handled, and what `channels` has under that number.
+        #: Channel of the current frame, and the entry of `channels` for that number.
         self.current_number = 0
         self._current: Content | None = None
         self._is_known = False
-        #: Set while handling a frame to stop right behind it; what follows stays unread.
+        #: Set while handling a frame to stop right after it; the rest stays unread.
         self.is_stalled = False
-        #: The next publish may well be like the last one, on the current channel: the octets of that up to its body's
-        #: size, and from there to the size of the body's frame.
+        #: The next publish may repeat the last one on the current channel: octets of that up to its body's size, and
+        #: from there to the size of the body frame.
         self._may_repeat = False
         self._head = b""
         self._between = b""
-        #: Where in this read the publish under way started; -1 when it is not all of a piece.
+        #: Where the current publish starts in this read; -1 if other frames interrupt it or it began in an earlier
+        #: read.
         self._publish_at = -1
 
     def on_method(self, channel: Content, payload: bytes) -> None:
-        """A method that is not hot, on a channel that expects one."""
+        """Handle a method that is not hot, on a channel that expects one."""
         raise NotImplementedError
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
-        """Anything that no open channel was waiting for."""
+        """Handle a frame that no open channel expected."""
         raise NotImplementedError
 
     def forget_current(self) -> None:
-        """To be called whenever ``channels`` changes."""
+        """Clear the cached channel; call it whenever ``channels`` changes."""
         self._is_known = False
         self._current = None
         self._may_repeat = False
 
     def feed(self, data: bytearray, end: int) -> None:
-        """Handle every whole frame of ``data[self.at:end]`` and leave ``self.at`` at the first octet that belongs to
-        none."""
+        """Handle every whole frame of ``data[self.at:end]`` and set ``self.at`` to the start of the incomplete rest."""
         p = data
         at = self.at
         self._publish_at = -1
@@ -359,7 +362,8 @@ class FrameReader:
                 return
 
     def _repeats(self, p: bytearray, at: int, end: int) -> bool:
-        """Handle the publish at ``at`` if it is like the last one and all there, and those like it behind. Was it?"""
+        """Handle the publish at ``at``, and those like it after it, if it is complete and like the last one. Whether it
+        was."""
         channel = self._current
         if channel is None or channel.expecting != METHOD_FRAME:
             return False
@@ -377,13 +381,13 @@ class FrameReader:
         around = len(self._head) + len(self._between) + 13
         taken = channel.on_publishes(bodies, following - at - count * around)
         if taken < count:
-            # The turn has no time for the others: they stay unread.
+            # The turn has no time for the rest: it stays unread.
             left = count - taken
             self.at = following - left * around - sum(map(len, bodies[taken:]))
         return True
 
     def _lose_framing(self, p: bytearray, at: int, kind: int, size: int) -> None:
-        """Nobody can tell where the next frame starts."""
+        """Raise the framing error; the start of the next frame is unknown."""
         self.method_index = 0
         if size > self.payload_max:
             told = f"{{frame_too_large,{size},{self.payload_max - FRAME_OVERHEAD}}}"

@@ -1,7 +1,7 @@
-"""The opening of a connection: protocol header, start, tune, open, and what may be said on channel 0 at each step.
+"""The opening of a connection: protocol header, start, tune, open, and the methods allowed on channel 0 in each state.
 
-Pure functions over values. Sending, timeouts and whether a password is right are the session's.
-Passwords never get into an error text or a repr.
+Pure functions of values. The session sends, handles timeouts and checks passwords. Passwords never appear in an error
+text or a repr.
 """
 
 import platform
@@ -18,16 +18,16 @@ from rabbitlike.protocol.errors import AmqpError, channel_error, command_invalid
 from rabbitlike.protocol.tables import Table, Value
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-# parity: the header of 0-9, which RabbitMQ safely takes for 0-9-1.
+# parity: the header of 0-9, which RabbitMQ treats as 0-9-1.
 _HEADER_0_9: Final = b"AMQP\x01\x01\x00\x09"
 
-#: spec: no peer may ask for frames smaller than this.
+#: spec: the smallest frame_max that a peer may request.
 FRAME_MAX_LEAST: Final = 4096
-#: parity: as RabbitMQ does before 4.1.
+#: parity: as in RabbitMQ before 4.1.
 FRAME_MAX_BEFORE_TUNE: Final = FRAME_MAX_LEAST
 CHANNEL_MAX_LEAST: Final = 1
 
-# Clients look these up by name; pika, for one, refuses confirms unless the first and third are there.
+# Clients look these up by name; pika, for one, refuses confirms unless the first and third are present.
 CAPABILITIES: Final = (
     "publisher_confirms",
     "exchange_exchange_bindings",
@@ -42,7 +42,7 @@ CAPABILITIES: Final = (
 
 
 class State(Enum):
-    """How far a connection has come. The values are RabbitMQ's words for it."""
+    """The state of a connection. The values are RabbitMQ's names."""
 
     AWAIT_HEADER = "pre_init"
     AWAIT_START_OK = "starting"
@@ -52,11 +52,11 @@ class State(Enum):
     CLOSING = "closing"
     CLOSED = "closed"
 
-    #: Enum's own is Python code, and a state is looked up for every method on channel 0.
+    #: Enum's own hash is Python code, and a state is looked up for every method on channel 0.
     __hash__ = object.__hash__
 
 
-# Which methods on channel 0 a state takes, and the state they lead to. CLOSING is entered by sending connection.close.
+# The methods on channel 0 that each state accepts, and the next state. Sending connection.close enters CLOSING.
 TRANSITIONS: Final[dict[State, dict[int, State]]] = {
     State.AWAIT_HEADER: {},
     State.AWAIT_START_OK: {
@@ -76,7 +76,7 @@ TRANSITIONS: Final[dict[State, dict[int, State]]] = {
         commands.Connection.Close.index: State.CLOSED,
     },
     State.CLOSING: {
-        # Both sides may close at once: the client's close is answered, and its close-ok is still to come.
+        # Both sides may close at once: answer the client's close, and keep waiting for its close-ok.
         commands.Connection.Close.index: State.CLOSING,
         commands.Connection.CloseOk.index: State.CLOSED,
     },
@@ -86,9 +86,9 @@ _LAST: Final = (State.CLOSING, State.CLOSED)
 
 
 def next_state(state: State, method: Frame) -> State:
-    """Where a method on channel 0 leads; 504 when it has no place in this state.
+    """The state after a method on channel 0; 504 if the method is not allowed in this state.
 
-    A connection that is closing ignores what it does not expect: the client may not have seen the close yet.
+    A closing connection ignores unexpected methods: the client may not have seen the close yet.
     """
     following = TRANSITIONS[state].get(method.index)
     if following is not None:
@@ -99,7 +99,7 @@ def next_state(state: State, method: Frame) -> State:
 
 
 def check_header(header: bytes) -> str | None:
-    """None for the protocol header of AMQP 0-9-1, otherwise what the peer seems to speak, in words for a log."""
+    """None for the protocol header of AMQP 0-9-1, otherwise the peer's apparent protocol, for the log."""
     if header in (PROTOCOL_HEADER, _HEADER_0_9):
         return None
     if header[:4] == b"AMQP" and len(header) == 8:
@@ -115,7 +115,7 @@ def check_header(header: bytes) -> str | None:
 
 
 def server_properties(*, product: str, version: str, cluster_name: str) -> Table:
-    """What connection.start says of the server. Product and version are what clients switch their behaviour on."""
+    """Server properties of connection.start. Clients depend on product and version."""
     ours = f"rabbitlike {__version__}"
     return Table(
         {
@@ -131,12 +131,12 @@ def server_properties(*, product: str, version: str, cluster_name: str) -> Table
 
 
 def mechanisms(certificate_name: str | None) -> str:
-    """The login mechanisms to offer; EXTERNAL only to a client that has shown a certificate."""
+    """The login mechanisms to offer; EXTERNAL only to a client with a certificate."""
     return "PLAIN AMQPLAIN" if certificate_name is None else "PLAIN AMQPLAIN EXTERNAL"
 
 
 def start(properties: Table, offered: str) -> commands.Connection.Start:
-    """connection.start for AMQP 0-9, as 0-9-1 calls itself on the wire."""
+    """connection.start with version 0-9, which 0-9-1 uses on the wire."""
     return methods.make(
         commands.Connection.Start,
         version_major=0,
@@ -149,7 +149,7 @@ def start(properties: Table, offered: str) -> commands.Connection.Start:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who a client claims to be. No password: the certificate has already proved it."""
+    """A client's claimed identity. Without a password, the certificate has already proved it."""
 
     user: str
     password: str | None = field(repr=False)
@@ -167,7 +167,8 @@ def read_credentials(mechanism: str, response: str, certificate_name: str | None
 
 
 def parse_plain(response: str) -> Credentials:
-    """NUL user NUL password. An identity to act for, which PLAIN would take before the first NUL, must be empty."""
+    """Parse NUL user NUL password. The authorization identity, which PLAIN allows before the first NUL, must be
+    empty."""
     parts = response.split("\0")
     if len(parts) != 3 or parts[0]:
         raise syntax_error("PLAIN response must be NUL, user, NUL, password")
@@ -175,7 +176,7 @@ def parse_plain(response: str) -> Credentials:
 
 
 def parse_amqplain(response: str) -> Credentials:
-    """A field table without its length prefix, holding LOGIN and PASSWORD."""
+    """Parse a field table without length prefix that holds LOGIN and PASSWORD."""
     try:
         table = tables.decode_body(response.encode("utf-8", "surrogateescape"))
     except AmqpError as error:
@@ -195,7 +196,7 @@ def _text(value: Value) -> str | None:
 
 
 class Tuning(NamedTuple):
-    """Limits of a connection, as offered by tune or agreed by tune-ok. 0 is no limit, or no heartbeat."""
+    """Limits of a connection, offered by tune or agreed by tune-ok. 0 means no limit, or no heartbeat."""
 
     channel_max: int
     frame_max: int
@@ -203,9 +204,9 @@ class Tuning(NamedTuple):
 
 
 def negotiate(offer: Tuning, answer: Tuning) -> Tuning:
-    """The limits that hold after tune-ok: the client's answer, unless it leaves what was offered (530).
+    """The limits after tune-ok: the client's answer, or 530 if it exceeds the offer.
 
-    parity: the heartbeat is the client's to choose, longer or shorter than offered.
+    parity: the client chooses the heartbeat, longer or shorter than offered.
     """
     _check_limit("frame_max", FRAME_MAX_LEAST, offer.frame_max, answer.frame_max)
     _check_limit("channel_max", CHANNEL_MAX_LEAST, offer.channel_max, answer.channel_max)

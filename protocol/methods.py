@@ -1,8 +1,8 @@
-"""Every method that is not hot: frame payload to method object and back.
+"""Decodes and encodes all methods that are not hot.
 
-pamqp's classes say which fields a method has; the decoding is our own, because field tables must keep their wire types,
-names may be any octets, and a broker answers odd values with AMQP errors, not with pamqp's ValueErrors.
-Malformed arguments raise 501 and an unknown id 540; nothing else is raised for any input.
+pamqp's classes list the fields of each method; the decoding is our own, because field tables must keep their wire
+types, names may be any octets, and a broker answers invalid values with AMQP errors, not with pamqp's ValueErrors.
+Malformed arguments raise 501 and an unknown id raises 540; no input raises anything else.
 """
 
 import re
@@ -29,15 +29,15 @@ _CODES: Final[dict[str, int]] = {
     "longstr": _LONGSTR,
     "table": _TABLE,
 }
-# Octets of a number, of the length before a string or table, or of nothing for a bit.
+# Octets of a number, or of the length of a string or table; zero for a bit.
 _SIZES: Final = (0, 1, 2, 4, 8, 1, 4, 4)
 
 
 class Access:
-    """The class of AMQP 0-8 that old clients still call and pamqp leaves out."""
+    """The class of AMQP 0-8 that old clients still call and pamqp lacks."""
 
     class Request(Frame):
-        """Ask for an access ticket; nobody has looked at tickets since 0-9."""
+        """Request an access ticket; brokers have ignored tickets since 0-9."""
 
         __slots__: ClassVar[list[str]] = ["realm", "exclusive", "passive", "active", "write", "read"]  # noqa: RUF023 wire order
         frame_id: ClassVar[int] = 10
@@ -79,7 +79,7 @@ METHODS: Final[dict[int, type[Frame]]] = {
 def _plan(cls: type[Frame]) -> tuple[tuple[str, int, int], ...]:
     """The fields in wire order as (name, code, bit mask).
 
-    spec: consecutive bits share an octet, eight to each; mask 1 starts a new one.
+    spec: up to eight consecutive bits share an octet; mask 1 starts a new one.
     """
     steps: list[tuple[str, int, int]] = []
     mask = 0
@@ -94,12 +94,12 @@ _PLANS: Final = {index: _plan(cls) for index, cls in METHODS.items()}
 
 
 def spec_name(method: Frame | type[Frame]) -> str:
-    """The method's name as the specification writes it: `queue.declare-ok`."""
+    """The method's name as in the specification: `queue.declare-ok`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", method.name).lower()
 
 
 def make(cls: type[MethodT], **fields: object) -> MethodT:
-    """A method without pamqp's checks of its values; fields not given are zero, empty or false."""
+    """A method, without pamqp's checks of its values; omitted fields are zero, empty or false."""
     method = cls.__new__(cls)
     for name, code, _ in _PLANS[cls.index]:
         setattr(method, name, fields.pop(name) if name in fields else _zero(code))
@@ -151,7 +151,7 @@ def decode(payload: bytes) -> Frame:
                 raise _undecodable(cls, f"truncated {name}")
             value = number if code < _SHORTSTR else payload[start:at].decode("utf-8", "surrogateescape")
         setattr(method, name, value)
-    # parity: RabbitMQ matches the whole payload, so octets left over do not decode either.
+    # parity: RabbitMQ matches the whole payload, so trailing octets are an error too.
     if at != end:
         raise _undecodable(cls, f"{end - at} octets left over")
     return method
@@ -166,7 +166,7 @@ def _number(p: bytes, at: int, end: int) -> int:
 
 
 def encode(method: Frame, channel: int) -> bytes:
-    """The whole method frame, end octet included."""
+    """The whole method frame, including the end octet."""
     out = bytearray(b"\x01")
     out += channel.to_bytes(2, "big")
     out += b"\0\0\0\0"
@@ -198,7 +198,7 @@ def _undecodable(cls: type[Frame], reason: str) -> AmqpError:
 
 
 def _about(index: int, error: AmqpError) -> AmqpError:
-    """The same error, naming the method it is about: the caller has no method object to take the ids from."""
+    """Add the method's ids to an error, because the caller has no method object to take them from."""
     error.class_id = index >> 16
     error.method_id = index & 0xFFFF
     return error

@@ -1,8 +1,8 @@
-"""Reading and writing octets in a buffer: the pure twin of ``octets.pxd``.
+"""Reads and writes octets in a buffer: the pure twin of ``octets.pxd``.
 
-The hot modules say ``octets.get_u32(p, at)``. Compiled, that is the inline C of the ``.pxd``; pure, it is the function
-here. Both must do the same; this module itself is never compiled. No bounds are checked: callers have looked at the
-sizes first.
+The hot modules call ``octets.get_u32(p, at)``. Compiled, that is the inline C of the ``.pxd``; pure, it is the function
+here. Both must do the same; this module itself is never compiled. Bounds are not checked: callers have checked the
+sizes.
 """
 
 from functools import lru_cache
@@ -58,7 +58,7 @@ def put_part(p: bytearray, at: int, data: bytes, start: int, size: int) -> None:
 
 
 def frame_head(p: bytes | bytearray, at: int) -> tuple[int, int, int]:
-    """Kind, channel and payload size of the frame at ``at``."""
+    """Type, channel and payload size of the frame at ``at``."""
     head: tuple[int, int, int] = _FRAME_HEAD.unpack_from(p, at)
     return head
 
@@ -74,17 +74,17 @@ def put_frame_head(p: bytearray, at: int, kind: int, channel: int, size: int) ->
 
 
 def put_method_head(p: bytearray, at: int, channel: int, size: int, index: int) -> None:
-    """The head of a method frame and the method's ids: 11 octets."""
+    """Write the head of a method frame and the method's ids: 11 octets."""
     _METHOD_HEAD.pack_into(p, at, 1, channel, size, index)
 
 
 def put_content_head(p: bytearray, at: int, channel: int, size: int, body_size: int) -> None:
-    """The head of a content header frame, class basic, weight 0 and the body's size: 19 octets."""
+    """Write the head of a content header frame, with class basic, weight 0 and the body's size: 19 octets."""
     _CONTENT_FRAME_HEAD.pack_into(p, at, 2, channel, size, 60, 0, body_size)
 
 
 def put_tag(p: bytearray, at: int, delivery_tag: int, bits: int) -> None:
-    """A delivery tag and the octet of flags behind it."""
+    """Write a delivery tag and the octet of flags after it."""
     _TAG.pack_into(p, at, delivery_tag, bits)
 
 
@@ -93,13 +93,13 @@ def cut(p: bytes | bytearray, at: int, end: int) -> bytes:
 
 
 def same(p: bytes | bytearray, at: int, size: int, data: bytes) -> bool:
-    """Do the ``size`` octets at ``at`` equal ``data``?"""
+    """Whether the ``size`` octets at ``at`` equal ``data``."""
     return size == len(data) and p[at : at + size] == data
 
 
 @lru_cache(maxsize=1024)
 def _sized(head: int, between: int) -> Struct:
-    """So many octets, a size, so many octets, the size again as that of a frame."""
+    """The layout of ``head`` octets, the body's size, ``between`` octets, and the body frame's size."""
     return Struct(f">{head}sQ{between}sI")
 
 
@@ -109,9 +109,10 @@ def _tagged(before: int, behind: int, between: int) -> Struct:
 
 
 def cut_run(p: bytearray, at: int, end: int, head: bytes, between: bytes, largest: int, bodies: list[bytes]) -> int:
-    """Read publishes that differ in their bodies alone, from ``at`` on, and add these to ``bodies``. Where they end.
+    """Read publishes that differ only in their bodies, from ``at`` on, and append the bodies to ``bodies``. Return the
+    end.
 
-    Each is ``head``, the body's size, ``between``, its size as that of a frame, the body, the end of the frame.
+    Each is ``head``, the body's size, ``between``, the body frame's size, the body, and the frame end.
     """
     shape = _sized(len(head), len(between))
     before = 0
@@ -132,7 +133,7 @@ def cut_run(p: bytearray, at: int, end: int, head: bytes, between: bytes, larges
 
 
 def _cut_equal(p: bytearray, at: int, end: int, head: bytes, size: int, bodies: list[bytes]) -> int:
-    """Those whose size is the same: with no step of Python's but the loop itself."""
+    """Read publishes of equal size, with a minimum of Python code per message."""
     step = len(head) + size + 1
     for each_head, body, last in iter_unpack(f"{len(head)}s{size}ss", memoryview(p)[at : end - (end - at) % step]):
         if each_head != head or last != _END:
@@ -143,12 +144,13 @@ def _cut_equal(p: bytearray, at: int, end: int, head: bytes, size: int, bodies: 
 
 
 def put_like(p: bytearray, at: int, before: bytes, tag: int, behind: bytes, between: bytes, body: bytes) -> None:
-    """``before``, a tag, ``behind``, the body's size, ``between``, its size as that of a frame, the body, its end."""
+    """Write ``before``, a tag, ``behind``, the body's size, ``between``, the body frame's size, the body, the frame
+    end."""
     put_run(p, at, before, tag, behind, between, [body])
 
 
 def put_run(p: bytearray, at: int, before: bytes, tag: int, behind: bytes, between: bytes, bodies: list[bytes]) -> None:
-    """The same for each body, with the next tag."""
+    """Do the same as `put_like` for each body, with consecutive tags."""
     pack = _tagged(len(before), len(behind), len(between)).pack
     parts = []
     for body in bodies:

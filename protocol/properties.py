@@ -1,8 +1,8 @@
-"""Basic properties of a message, kept as the octets they came in and read field by field.
+"""Basic properties of a message, kept as the received octets and read field by field.
 
-`raw` is the property flags and property list of a content header. Making one walks it once, so that what got in can be
-passed on: a block that does not decode, its headers included, is refused with 501 and later reads cannot fail.
-A change makes new properties in which everything else stays byte for byte.
+`raw` holds the property flags and property list of a content header. The constructor walks it once, so that everything
+accepted can be passed on: it refuses a malformed block, including its headers, with 501, and later reads cannot fail. A
+change makes new properties in which everything else stays byte for byte.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from rabbitlike.protocol.constants import (
 from rabbitlike.protocol.errors import AmqpError, frame_error, precondition_failed
 from rabbitlike.protocol.tables import Table, Timestamp, Value
 
-#: Octets are headers that are encoded already, with their length.
+#: Octets are encoded headers, with their length.
 FieldValue = str | int | bytes | Mapping[str, Value] | None
 
 #: parity: RabbitMQ's longest timer, ten years.
@@ -55,7 +55,7 @@ _FLAGS: Final[dict[str, int]] = {
     "cluster_id": CLUSTER_ID,
 }
 
-# Octets a field value takes by its type letter; the others carry their length or do not exist.
+# Octets of a field value by its type letter; the others carry their length or do not exist.
 LENGTH_GIVEN = 254
 UNKNOWN_KIND = 255
 ARRAY_KIND = 0x41
@@ -75,7 +75,7 @@ KIND_SIZES = _kind_sizes()
 
 
 def is_whole(p: bytes, at: int, end: int, with_keys: bool, depth: int) -> bool:
-    """Whether `p[at:end]` is the inside of a table or an array: as decoding it would say, without the objects."""
+    """Whether `p[at:end]` is a valid body of a table or an array; like decoding, but without making objects."""
     while at < end:
         if with_keys:
             at += 1 + p[at]
@@ -101,17 +101,17 @@ def is_whole(p: bytes, at: int, end: int, with_keys: bool, depth: int) -> bool:
 
 
 class Properties:
-    """The properties of one message, or of many in a row that carry the same ones."""
+    """The properties of one message, or of consecutive messages with the same ones."""
 
     __slots__ = ("_headers_at", "_headers_end", "_start", "flags", "has_headers", "persistent", "priority", "raw")
 
     def __init__(self, raw: bytes, is_checked: bool = False) -> None:
-        """501 when it does not decode; `is_checked`: it is known to, so that long headers need no walk."""
+        """Raise 501 if malformed. `is_checked` means known to be valid, so that long headers are not walked."""
         self.raw = raw
         self.flags = 0
         #: delivery_mode 2; absent means transient.
         self.persistent = False
-        #: As sent, -1 when absent.
+        #: As sent; -1 if absent.
         self.priority = -1
         self.has_headers = False
         self._start = 2
@@ -120,7 +120,7 @@ class Properties:
         self._walk(is_checked)
 
     def _walk(self, is_checked: bool) -> None:
-        """Check every field against the end of the block and note what each publish asks for."""
+        """Check every field against the end of the block, and note the fields that each publish needs."""
         p = self.raw
         end = len(self.raw)
         if end < 2:
@@ -155,7 +155,7 @@ class Properties:
             raise malformed("property list and property flags disagree")
 
     def _skip_flag_words(self) -> int:
-        """Where the property list starts. spec: a set bit 0 announces one more flag word; basic has no fields there."""
+        """The start of the property list. spec: a set bit 0 announces one more flag word; basic has no fields there."""
         p = self.raw
         end = len(self.raw)
         at = 2
@@ -185,7 +185,7 @@ class Properties:
         return start + size
 
     def _place(self, field: int) -> int:
-        """Where a field that is present starts."""
+        """The start of a field that is present."""
         p = self.raw
         flags = self.flags
         at = self._start
@@ -203,12 +203,12 @@ class Properties:
         return str(self.raw[at + 1 : at + 1 + self.raw[at]], "utf-8", "surrogateescape")
 
     def mentions(self, key: bytes) -> bool:
-        """Whether the headers may hold `key`: never wrongly false, cheaper than decoding them."""
+        """Whether the headers may contain `key`: never wrongly False, and cheaper than decoding them."""
         return self.has_headers and self.raw.find(key, self._headers_at, self._headers_end) >= 0
 
     def header_at(self, key: bytes) -> int:
-        """Where the value of a header stands, from its type letter on; 0 when there is none. Of a key sent twice the
-        last one counts, as where all are decoded."""
+        """The position of a header's value, starting with its type letter; 0 if there is none. If a key occurs twice,
+        the last one counts, as when all are decoded."""
         found = 0
         if not self.has_headers:
             return found
@@ -226,13 +226,13 @@ class Properties:
         return found
 
     def header(self, key: bytes) -> Value:
-        """One header, decoded alone; None when there is none."""
+        """One header, decoded alone; None if absent."""
         at = self.header_at(key)
         return None if at == 0 else tables.decode_value(self.raw, at)
 
     def header_fields(self) -> dict[bytes, memoryview]:
-        """Each header's value as it stands in `raw`, type letter included; nothing is decoded or copied. Of a key sent
-        twice the last one counts."""
+        """The value of each header as a view of `raw`, including its type letter, without decoding or copying. If a key
+        occurs twice, the last one counts."""
         fields: dict[bytes, memoryview] = {}
         if not self.has_headers:
             return fields
@@ -249,12 +249,12 @@ class Properties:
 
     @property
     def headers_raw(self) -> bytes:
-        """The headers table as it came, length prefix included; empty when there is none."""
+        """The headers table as received, including its length prefix; empty if absent."""
         return self.raw[self._headers_at : self._headers_end]
 
     @property
     def headers(self) -> Table | None:
-        """Decoded anew at every access, so that the caller may change what it gets."""
+        """The headers, decoded at every access, so that the caller may change the result."""
         if not self.has_headers:
             return None
         return tables.decode(self.raw, self._headers_at)[0]
@@ -285,7 +285,7 @@ class Properties:
 
     @property
     def expiration_ms(self) -> int:
-        """The expiration as a number, -1 when absent; 406 when it is not one."""
+        """The expiration as a number; -1 if absent; 406 if it is not a number."""
         expiration = self._shortstr(EXPIRATION)
         return -1 if expiration is None else parse_expiration(expiration)
 
@@ -317,7 +317,7 @@ class Properties:
         return self._shortstr(CLUSTER_ID)
 
     def replace(self, **fields: FieldValue) -> "Properties":
-        """The same properties with some fields set, or removed by None; the others are copied octet by octet."""
+        """A copy with some fields set, or removed by None; the others are copied octet by octet."""
         flags = 0
         parts = [b""]
         at = self._start
@@ -338,7 +338,7 @@ class Properties:
 
     @staticmethod
     def build(**fields: FieldValue) -> "Properties":
-        """Properties with just these fields."""
+        """Properties with only these fields."""
         return EMPTY.replace(**fields)
 
     def __eq__(self, other: object) -> bool:
@@ -357,7 +357,7 @@ def malformed(reason: str) -> AmqpError:
 
 
 def after_field(p: bytes, bit: int, at: int) -> int:
-    """Where the field at `at` ends."""
+    """The end of the field at `at`."""
     if bit == HEADERS:
         return at + 4 + octets.get_u32(p, at)
     if bit == DELIVERY_MODE or bit == PRIORITY:
@@ -368,13 +368,13 @@ def after_field(p: bytes, bit: int, at: int) -> int:
 
 
 def after_value(p: bytes, at: int) -> int:
-    """Where a value of a table ends whose type letter is at `at`. It was checked before."""
+    """The end of a table value whose type letter is at `at`; the value must be valid."""
     size = KIND_SIZES[p[at]]
     return at + 5 + octets.get_u32(p, at + 1) if size == LENGTH_GIVEN else at + 1 + size
 
 
 def encode_headers(fields: Mapping[bytes, bytes | memoryview]) -> bytes:
-    """A table, its length first, of values that are encoded already: what `header_fields` has taken apart."""
+    """Encode a table with its length prefix from encoded values, as `header_fields` returns them."""
     parts: list[bytes | memoryview] = [b""]
     size = 0
     for key, value in fields.items():
@@ -385,7 +385,7 @@ def encode_headers(fields: Mapping[bytes, bytes | memoryview]) -> bytes:
 
 
 def is_same(p: bytes, at: int, k: bytes, size: int) -> bool:
-    """Do these octets stand there?"""
+    """Whether the octets at `at` equal `k`."""
     for index in range(size):
         if p[at + index] != k[index]:
             return False
@@ -393,13 +393,13 @@ def is_same(p: bytes, at: int, k: bytes, size: int) -> bool:
 
 
 def message_id_of(raw: bytes) -> bytes:
-    """The octets of the message id, empty when there is none."""
+    """The octets of the message id; empty if absent."""
     at = message_id_at(raw)
     return raw[at + 1 : at + 1 + raw[at]] if at > 0 else b""
 
 
 def message_id_at(raw: bytes) -> int:
-    """Where the message id is, its length first; 0: there is none. Cheaper than a Properties; `raw` was checked."""
+    """The position of the message id's length octet; 0 if absent. Cheaper than a Properties; `raw` must be valid."""
     p = raw
     flags = octets.get_u16(p, 0)
     if flags & MESSAGE_ID == 0:
@@ -418,7 +418,7 @@ def message_id_at(raw: bytes) -> int:
 
 
 def encode_field(name: str, bit: int, value: FieldValue) -> bytes:
-    """A field as it stands in the property list; no octets at all for None."""
+    """Encode a field for the property list; empty for None."""
     if value is None:
         return b""
     if bit == HEADERS and isinstance(value, bytes):
@@ -439,7 +439,7 @@ def encode_field(name: str, bit: int, value: FieldValue) -> bytes:
 
 
 def parse_expiration(text: str) -> int:
-    """Milliseconds from the decimal string of the expiration property; the refusals are RabbitMQ's words."""
+    """Parse the decimal string of the expiration property as milliseconds; error texts are RabbitMQ's."""
     start = 1 if text[:1] in ("+", "-") else 0
     stop = start
     while stop < len(text) and "0" <= text[stop] <= "9":

@@ -1,8 +1,8 @@
-"""Field tables and arrays, with the value types RabbitMQ reads and writes.
+"""Field tables and arrays, with the value types that RabbitMQ reads and writes.
 
-A decoded table remembers the wire type of each value, so decode then encode gives the same octets. Two exceptions:
-a key sent twice (the last value wins, at the place of the first) and a boolean other than 0 or 1 (becomes 1).
-Any malformed input raises 501 and nothing else; a Python value that has no wire form raises ValueError.
+A decoded table keeps the wire type of each value, so decoding and encoding returns the same octets. Two exceptions: a
+key sent twice (the last value wins, at the position of the first) and a boolean other than 0 or 1 (becomes 1). Any
+malformed input raises 501 and nothing else; a Python value without a wire form raises ValueError.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from rabbitlike.protocol.errors import AmqpError, frame_error
 
 Value: TypeAlias = "bool | int | float | Decimal | str | bytes | list[Value] | dict[str, Value] | None"
 
-# Deeper than any sane client nests; keeps a table bomb from exhausting the stack.
+# Deeper than any sensible client nests; keeps a malicious table from exhausting the stack.
 MAX_DEPTH: Final = 64
 
 # parity: `s` is int16, never a short string; `l` and `L` are both signed; `U` and `\0` are unknown.
@@ -71,13 +71,13 @@ _LETTERS: Final[dict[int, str]] = {ord(letter): letter for letter in _NAMES}
 
 
 class Timestamp(int):
-    """Seconds since the epoch (some clients put milliseconds; it is passed on as it came)."""
+    """Seconds since the epoch (some clients send milliseconds; it is passed on unchanged)."""
 
     __slots__ = ()
 
 
 class Array(list[Value]):
-    """A field array. `kinds` holds one type letter per item as decoded; build a new array rather than edit one."""
+    """A field array. `kinds` holds one type letter per item as decoded; build a new array instead of editing one."""
 
     __slots__ = ("kinds",)
 
@@ -86,12 +86,12 @@ class Array(list[Value]):
         self.kinds: list[str] = list(kinds)
 
     def kind(self, index: int) -> str:
-        """The type letter an item has, or would have, on the wire."""
+        """The type letter that an item has, or would have, on the wire."""
         return _kind_for(self.kinds[index] if index < len(self.kinds) else None, self[index])
 
 
 class Table(dict[str, Value]):
-    """A field table. `kinds` holds the type letter of the values that came from the wire or through `put`."""
+    """A field table. `kinds` holds the type letters of values that came from the wire or through `put`."""
 
     __slots__ = ("kinds",)
 
@@ -104,21 +104,21 @@ class Table(dict[str, Value]):
         self.kinds.pop(key, None)
 
     def put(self, key: str, value: Value, kind: str) -> None:
-        """Set a value and the type it has on the wire."""
+        """Set a value and its type on the wire."""
         if not _suits(kind, value):
             raise ValueError(f"{value!r} cannot be sent as field type {kind!r}")
         super().__setitem__(key, value)
         self.kinds[key] = kind
 
     def kind(self, key: str) -> str:
-        """The type letter the value under `key` has, or would have, on the wire."""
+        """The type letter that the value of `key` has, or would have, on the wire."""
         return _kind_for(self.kinds.get(key), self[key])
 
     def copy(self) -> Self:
         return type(self)(self)
 
 
-# Subclasses stand before what they are subclasses of.
+# Subclasses come before their base classes.
 _FAMILIES: Final[dict[type, str]] = {
     bool: "t",
     Timestamp: "T",
@@ -136,7 +136,7 @@ _FAMILIES: Final[dict[type, str]] = {
 
 
 def kind_name(letter: str) -> str:
-    """RabbitMQ's word for a type letter, as its error texts say it."""
+    """RabbitMQ's name of a type letter, as in its error texts."""
     return _NAMES[letter]
 
 
@@ -161,7 +161,7 @@ def _octets(text: str | bytes) -> bytes:
 
 
 def decode(raw: bytes | memoryview, at: int = 0) -> tuple[Table, int]:
-    """Read a table with its length prefix at `at`; also gives the place after it."""
+    """Decode a table with its length prefix at `at`; also return its end."""
     data = raw if isinstance(raw, bytes) else bytes(raw)
     start = at + 4
     end = start + _length(data, at, len(data))
@@ -169,18 +169,18 @@ def decode(raw: bytes | memoryview, at: int = 0) -> tuple[Table, int]:
 
 
 def decode_body(raw: bytes | memoryview) -> Table:
-    """Read a table that came without its length prefix."""
+    """Decode a table without its length prefix."""
     data = raw if isinstance(raw, bytes) else bytes(raw)
     return _decode_table(data, 0, len(data), 1)
 
 
 def decode_value(raw: bytes, at: int) -> Value:
-    """Read the one value of a table whose type letter is at `at`."""
+    """Decode one table value whose type letter is at `at`."""
     return _decode_value(raw, _letter(raw[at]), at + 1, len(raw), 1)[0]
 
 
 def encode(table: Mapping[str, Value]) -> bytes:
-    """A table with its length prefix."""
+    """Encode a table with its length prefix."""
     out = bytearray()
     _encode_table(out, table, 1)
     return bytes(out)
@@ -191,7 +191,7 @@ def _malformed(reason: str) -> AmqpError:
 
 
 def _length(raw: bytes, at: int, end: int) -> int:
-    """The 4-octet length at `at`, when that many octets do follow before `end`."""
+    """The 4-octet length at `at`, checked: that many octets follow before `end`."""
     if at + 4 > end:
         raise _malformed("truncated length")
     length = octets.get_u32(raw, at)
@@ -238,7 +238,7 @@ def _letter(octet: int) -> str:
 
 
 def _decode_value(raw: bytes, kind: str, at: int, end: int, depth: int) -> tuple[Value, int]:
-    """Read one value of a known type; gives the place after it, never beyond `end`."""
+    """Decode one value of a known type; also return its end, never after `end`."""
     if kind in "SxAF":
         start = at + 4
         stop = start + _length(raw, at, end)
@@ -287,7 +287,7 @@ def _encode_array(out: bytearray, array: list[Value], depth: int) -> None:
         raise ValueError("array nested too deeply")
     start = len(out)
     out += b"\0\0\0\0"
-    # An edited array no longer lines up with its kinds: infer them all.
+    # The kinds of an edited array no longer match its items: infer them all.
     kinds = array.kinds if isinstance(array, Array) and len(array.kinds) == len(array) else None
     for index, value in enumerate(array):
         _encode_value(out, kinds[index] if kinds is not None else None, value, depth)
@@ -331,7 +331,7 @@ def _kind_for(known: str | None, value: Value) -> str:
 
 
 def _family(value: Value) -> str:
-    """The type letter standing for all types a Python value may be sent as."""
+    """The type letter that stands for all types as which a Python value may be sent."""
     letter = _FAMILIES.get(type(value))
     if letter is not None:
         return letter
@@ -356,7 +356,7 @@ def _suits(kind: str, value: Value) -> bool:
 
 
 def _infer(value: Value) -> str:
-    """The type of a value that came from Python code."""
+    """The wire type of a value from Python code."""
     kind = _family(value)
     if isinstance(value, int) and kind in "lT":
         kind = "I" if kind == "l" and _suits("I", value) else kind

@@ -1,3 +1,3 @@
-"""rabbitlike: an AMQP 0-9-1 broker that any stock client takes for RabbitMQ."""
+"""rabbitlike: an AMQP 0-9-1 broker that works like RabbitMQ for any stock client."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m rabbitlike` is the `rabbitlike` command."""
+"""Run the `rabbitlike` command with `python -m rabbitlike`."""
 
 import sys
 

@@ -1,10 +1,10 @@
-"""Turns the hot modules into C extensions: plain Python beside a `.pxd` of the same name, which alone speaks of C.
+"""Compiles the hot modules to C extensions: plain Python with a `.pxd` of the same name for the C types.
 
-One source, two speeds: without a compiler, or with RABBITLIKE_PURE=1, nothing is built and the same source runs as is.
-With RABBITLIKE_PURE=0 a build that can compile nothing fails: for whoever must not get the slow one by accident.
-With RABBITLIKE_CHECKED=1 indexes and memory accesses are checked, for tests (`make test-checked`).
-A module is built when it stands in HOT and has its `.pxd`; it is built again only when something it is made of changed.
-Read at build time by setup.py and by tests/conftest.py, never by the broker.
+Without a compiler, or with RABBITLIKE_PURE=1, nothing is built and the same source runs as plain Python. With
+RABBITLIKE_PURE=0 the build fails if it cannot compile, so that the slow build is not installed by accident. With
+RABBITLIKE_CHECKED=1 indexes and memory accesses are checked, for tests (`make test-checked`). A module is built if HOT
+lists it and its `.pxd` exists; it is rebuilt if one of its sources changed. Used by setup.py and tests/conftest.py,
+never by the broker.
 """
 
 import os
@@ -27,14 +27,14 @@ else:
     try:
         from setuptools import Extension
         from setuptools.command.build_ext import build_ext
-    except ImportError:  # reading what is stale needs no setuptools
+    except ImportError:  # stale_modules() needs no setuptools
         build_ext = object
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
 
-#: What stands on the way of a message. `protocol.octets` and `storage.native` are missing on purpose: their `.pxd` hold
-#: the C twins of their functions, which are cimported into the modules below; compiled they would only hide them.
+#: Modules on the path of a message. `protocol.octets` and `storage.native` are left out on purpose: their `.pxd` hold
+#: the C twins of their functions, which are cimported into the modules below; compiling them would only hide those.
 HOT = (
     "rabbitlike.protocol.tables",
     "rabbitlike.protocol.methods",
@@ -79,7 +79,7 @@ HOT = (
     "rabbitlike.session.connection",
 )
 
-#: What somebody who waits for the first build is told.
+#: Printed to users who wait for the first build.
 DURATION = "all of them take about two minutes on two cores, the first time only"
 
 DIRECTIVES = {
@@ -87,7 +87,7 @@ DIRECTIVES = {
     # The `.py` stays ordinary Python: its annotations are for mypy and the reader.
     "annotation_typing": False,
     "binding": False,
-    # Every index into a buffer is checked against its length by the code itself, once per frame, not once per octet.
+    # The code itself checks every index into a buffer against its length, once per frame, not once per octet.
     "boundscheck": False,
     "wraparound": False,
     "initializedcheck": False,
@@ -100,16 +100,16 @@ DIRECTIVES = {
 CHECKS = {"boundscheck": True, "initializedcheck": True, "nonecheck": True, "show_performance_hints": False}
 SANITIZERS = "-fsanitize=address,undefined"
 
-#: Directives for the classes of single modules. Cython passes over them, without a word, before a class of a `.pxd` and
-#: does not allow them before one of a `.py`; so they hold for all classes of a module.
+#: Directives for classes of single modules. Cython silently ignores them before a class of a `.pxd` and rejects them
+#: before one of a `.py`, so they apply to all classes of a module.
 CLASS_DIRECTIVES: dict[str, dict[str, int]] = {
-    # Millions of messages wait in queues: the cycle collector must not visit them, and they refer to no message.
+    # Queues hold millions of messages: the cycle collector must not visit them, and they refer to no other message.
     "rabbitlike.broker.message": {"no_gc": True, "freelist": 8192},
     "rabbitlike.protocol.properties": {"no_gc": True},
 }
 
-#: How a generated module passes on an index. Out of bounds Cython leaves it to Python, which counts a negative one from
-#: the end, as the fast build does not; so the checked build replaces negative ones by one that no list has.
+#: How a generated module passes an index. Out of bounds, Cython leaves it to Python, which counts a negative index from
+#: the end, unlike the fast build; so the checked build replaces negative indexes by one that no list has.
 _INDEX = re.compile(r"(__Pyx_(?:Get|Set|Del)ItemInt\w*_Fast\(o, )\(Py_ssize_t\)i(?=.*wraparound)")
 _NO_NEGATIVE_INDEX = r"\1((wraparound) || (Py_ssize_t)(i) >= 0 ? (Py_ssize_t)(i) : PY_SSIZE_T_MIN)"
 
@@ -117,20 +117,20 @@ _CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport\s+(.+)|cimport\s+([\w.,
 
 
 def path_of(name: str, suffix: str) -> Path:
-    """Where a module's file of this kind stands, or would; the links are not needed."""
+    """The path of a module's file with this suffix, whether it exists or not, without the links."""
     parts = name.split(".")
-    if (ROOT / parts[1] / "__init__.py").exists():  # protocol, storage and spark stand beside rabbitlike
+    if (ROOT / parts[1] / "__init__.py").exists():  # protocol, storage and spark are beside rabbitlike
         parts = parts[1:]
     return ROOT.joinpath(*parts).with_name(parts[-1] + suffix)
 
 
 def hot_modules() -> list[str]:
-    """The modules that are compiled in this tree."""
+    """The modules to compile in this tree."""
     return [name for name in HOT if path_of(name, ".pxd").exists() and path_of(name, ".py").exists()]
 
 
 def made_of(name: str) -> set[Path]:
-    """All files whose change makes the built module stale: its own two, and every `.pxd` it cimports in the end."""
+    """All files whose change makes the built module stale: its own two, and every `.pxd` it cimports transitively."""
     found = {Path(__file__).resolve(), path_of(name, ".py")}
     waiting = [name]
     while waiting:
@@ -150,7 +150,7 @@ def _cimported(text: str) -> Iterator[str]:
 
 
 def is_stale(name: str, built: Path) -> bool:
-    """Whether `built` is missing or older than anything it is made of."""
+    """Whether `built` is missing or older than one of its sources."""
     if not built.exists():
         return True
     built_at = built.stat().st_mtime_ns
@@ -158,7 +158,7 @@ def is_stale(name: str, built: Path) -> bool:
 
 
 def stale_modules() -> list[str]:
-    """Modules that would run an old `.so` although their source has changed. One never built is not stale but pure."""
+    """Modules with an `.so` older than their source. A module that was never built is not stale but pure."""
     return [name for name in HOT if (so := path_of(name, SUFFIX)).exists() and is_stale(name, so)]
 
 
@@ -168,12 +168,12 @@ def built_modules() -> list[str]:
 
 
 def is_on(variable: str) -> bool:
-    """Whether a variable of the environment is set, and not to 0."""
+    """Whether an environment variable is set to a value other than 0."""
     return os.environ.get(variable, "0") not in ("", "0")
 
 
 def why_pure() -> str | None:
-    """Why nothing can or shall be compiled here; None when it can."""
+    """Why modules cannot or should not be compiled; None if they can."""
     if is_on("RABBITLIKE_PURE"):
         return "RABBITLIKE_PURE is set"
     command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
@@ -182,7 +182,7 @@ def why_pure() -> str | None:
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").exists():
         return "Python.h is missing (install python3-dev)"
-    # A compiler without the C library's headers is of no use: Debian can install gcc so.
+    # A compiler without the C library's headers is useless; Debian can install gcc that way.
     tried = subprocess.run(
         [*command, f"-I{include}", "-fsyntax-only", "-xc", "-"], input=b"#include <Python.h>", capture_output=True
     )
@@ -196,7 +196,7 @@ def why_pure() -> str | None:
 
 
 def extensions() -> "list[Extension]":
-    """What setup() is to build; nothing, and one line that says so, when this is to be the pure build."""
+    """The extensions for setup() to build; empty, with one line that gives the reason, for the pure build."""
     if reason := why_pure():
         if os.environ.get("RABBITLIKE_PURE") == "0":
             raise SystemExit(f"rabbitlike: RABBITLIKE_PURE=0 asks for C extensions, which cannot be built: {reason}")
@@ -219,7 +219,7 @@ def extensions() -> "list[Extension]":
 
 
 class BuildHotPath(build_ext):
-    """Runs Cython over a staged copy of the sources, then the C compiler over what comes out."""
+    """Runs Cython on a staged copy of the sources, then the C compiler on the result."""
 
     parallel: int | None
     extensions: "list[Extension]"
@@ -237,12 +237,12 @@ class BuildHotPath(build_ext):
             self.extensions = [ext for ext in self.extensions if is_stale(ext.name, path_of(ext.name, SUFFIX))]
         started_at = time.time()
         super().run()
-        if in_tree:  # a source edited while it was being compiled must count as newer than what came out
+        if in_tree:  # a source edited during compilation must count as newer than the result
             for ext in self.extensions:
                 os.utime(path_of(ext.name, SUFFIX), (started_at, started_at))
 
     def _take_built(self) -> None:
-        """For a wheel: what is compiled in the tree already, of the very sources, is not compiled again."""
+        """Copy up-to-date extensions from the tree into a wheel, instead of compiling them again."""
         for ext in list(self.extensions):
             built = path_of(ext.name, SUFFIX)
             if not is_stale(ext.name, built):
@@ -257,7 +257,7 @@ class BuildHotPath(build_ext):
         super().build_extensions()
 
     def build_extension(self, ext: "Extension") -> None:
-        """Says how far it is: gcc is silent, for minutes."""
+        """Build one extension and report progress: gcc is silent for minutes."""
         super().build_extension(ext)
         print(f"rabbitlike: compiled {next(self._compiled)} of {len(self.extensions)}: {ext.name}", flush=True)
 
@@ -270,7 +270,7 @@ class BuildHotPath(build_ext):
         processes = os.cpu_count() or 1
         made: list[Extension] = cythonize(plain, compiler_directives=common, force=True, nthreads=processes)
         for name in ("no_gc", "freelist"):
-            get_directive_defaults().setdefault(name, False)  # or Cython takes them for unknown
+            get_directive_defaults().setdefault(name, False)  # otherwise Cython rejects them as unknown
         for ext in self.extensions:
             if ext.name in CLASS_DIRECTIVES:
                 directives = {**common, **CLASS_DIRECTIVES[ext.name]}
@@ -278,7 +278,8 @@ class BuildHotPath(build_ext):
         return made
 
     def _cythonize(self) -> None:
-        """Staging gives Cython the tree as it is imported, whether or not the links came along, and keeps `.c` out."""
+        """Run Cython in a staging folder with the tree as it is imported, with or without the links, and without
+        `.c`."""
         stage = Path(self.build_temp, "hot").resolve()
         shutil.rmtree(stage, ignore_errors=True)
         _stage(stage, self.distribution.packages or ())

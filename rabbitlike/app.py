@@ -1,4 +1,4 @@
-"""Puts the broker together and runs it: store, broker, listeners, in that order up and in the other order down."""
+"""Assembles and runs the broker: starts store, broker and listeners in this order, and stops them in reverse."""
 
 import asyncio
 import ctypes
@@ -41,32 +41,32 @@ if TYPE_CHECKING:
     from rabbitlike.server.certificates import Certificates
     from rabbitlike.storage.writer import Writer
 
-#: Clients have this long to answer connection.close at the end; the whole stop takes no more than 5 s.
+#: How long clients may take to answer connection.close when the broker stops; the whole stop takes at most 5 s.
 GRACE_MS: Final = 3000
 TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
 
 CONNECTION_FORCED: Final = 320
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
 
-#: So long does the loop wait for another thread that computes, while the management is made by one.
+#: How long the loop waits for another computing thread, while a thread prepares the management.
 SHORT_WAIT_S: Final = 0.0005
 
 #: Parameters of glibc's mallopt.
 M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 
-#: What keeps a broker from starting; each says in one line what to do.
+#: Errors that prevent a start; their text is one line with the remedy.
 START_FAULTS: Final = (ConfigError, ListenError, StorageError)
 
 log = logging.getLogger("rabbitlike")
 
 
 class App:
-    """One running broker with its listeners, on the loop it is started on."""
+    """A running broker with its listeners, on the loop that starts it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        #: Where it listens, as it turned out: a port of 0 has become a real one.
+        #: The actual addresses: a port of 0 is replaced by the real one.
         self.urls: list[str] = []
         self._servers: list[asyncio.AbstractServer] = []
         self._paths: list[Path] = []
@@ -80,7 +80,7 @@ class App:
         self._stop_watching: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Up to the moment clients can connect. One of START_FAULTS, and nothing left behind, when it cannot."""
+        """Start until clients can connect. On failure raise one of START_FAULTS and leave nothing behind."""
         settings = self.settings
         if not settings.memory:
             _check_folder(settings.data_dir)
@@ -114,14 +114,14 @@ class App:
             self._stop_watching = self._certificates.watch(clock)
 
     def reload(self, read: Callable[[], Settings]) -> None:
-        """Put what `read` says in force, as far as it can change while the broker runs."""
+        """Apply the settings that `read` returns, as far as they can change while the broker runs."""
         self.settings = reload(self.settings, read, self._certificates)
         self.broker.settings = self.settings.broker
         if self._context is not None:
             self._context.settings = self.settings
 
     async def _recover(self, clock: LoopClock) -> Broker:
-        """The broker with all that the last run left."""
+        """Make the broker with everything the last run stored."""
         settings = self.settings
         if settings.memory:
             self.store: Store = MemoryStore()
@@ -165,7 +165,7 @@ class App:
         return broker
 
     def _export_events(self) -> None:
-        """Events are written to files, from the first on; in memory they are only kept for a while."""
+        """Write events to files, from the first one on; memory keeps them only for a while."""
         settings, events = self.settings, self.broker.events
         if settings.memory:
             return
@@ -186,7 +186,7 @@ class App:
 
     async def _close_store(self) -> None:
         if self._event_files is not None:
-            await asyncio.to_thread(self._event_files.drain)  # or the last rows might be refused
+            await asyncio.to_thread(self._event_files.drain)  # otherwise the last rows might be refused
             self.broker.events.seal()
             await asyncio.to_thread(self._event_files.close)
         try:
@@ -197,7 +197,7 @@ class App:
             await self.store.close()
 
     async def stop(self) -> None:
-        """Stop accepting, part from every client, and let go of the store."""
+        """Stop accepting, close every client's connection, and close the store."""
         self._close_listeners()
         if self._management is not None:
             await self._management.stop()
@@ -238,11 +238,11 @@ class App:
         return await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=timeout_s)
 
     async def start_management(self) -> None:
-        """The HTTP API; after AMQP, which clients wait for."""
+        """Start the HTTP API; after AMQP, because clients wait for that."""
         bound = _bind_all(list(_management_endpoints(self.settings)))
         if not bound:
             return
-        # Importing takes longer than all the rest of the start: clients are served meanwhile.
+        # Importing takes longer than the rest of the start, so clients are served meanwhile.
         for name in ("rabbitlike.management.http.server", "rabbitlike.storage.event_search"):
             await asyncio.to_thread(importlib.import_module, name)
         from rabbitlike.management.context import Context
@@ -262,7 +262,7 @@ class App:
             self.urls.extend(urls(endpoint, sockets))
 
     async def prepare_management(self) -> None:
-        """Do ahead what the first requests would have to wait for."""
+        """Prepare what the first requests would otherwise wait for."""
         if self._management is not None:
             await self._management.make_routes()
 
@@ -276,7 +276,7 @@ class App:
 
 
 def run(settings: Settings, read: Callable[[], Settings]) -> int:
-    """Serve until SIGTERM or Ctrl-C; the exit code. SIGHUP puts in force what `read` says then."""
+    """Serve until SIGTERM or Ctrl-C; return the exit code. SIGHUP applies the settings that `read` returns."""
     configure_log(settings)
     _raise_file_limit()
     _limit_malloc_arenas()
@@ -312,14 +312,14 @@ async def _run(settings: Settings, read: Callable[[], Settings]) -> int:
         log.info("stopping: %d connections", len(app.transports.open))
     finally:
         await app.stop()
-        # The loop's end would make it deadly again while Python is still closing.
+        # Closing the loop would make SIGHUP deadly again while Python is still exiting.
         loop.remove_signal_handler(signal.SIGHUP)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return 0
 
 
 async def _prepare(app: App, collector: Collector) -> None:
-    """What may as well be done while clients are served already."""
+    """Do work that can wait until clients are served."""
     with _short_waits():
         await app.prepare_management()
     collector.freeze()
@@ -337,7 +337,7 @@ async def _reload_when(asked: asyncio.Event, app: App, read: Callable[[], Settin
 
 
 def _bind_all(wanted: list[Endpoint]) -> list[tuple[Endpoint, list[socket.socket]]]:
-    """All of them, or none: ListenError."""
+    """Bind all endpoints or none; raise ListenError."""
     found: list[tuple[Endpoint, list[socket.socket]]] = []
     try:
         for endpoint in wanted:
@@ -403,8 +403,8 @@ def _load_definitions(broker: Broker, path: Path, *, is_strict: bool) -> None:
 
 @contextmanager
 def _short_waits() -> Iterator[None]:
-    """Python lets a thread that computes keep the loop waiting for 5 ms, each time: every client would feel it. As a
-    rule threads here do not compute, and a busy loop should be left in peace by them."""
+    """Shorten the time that a computing thread can keep the loop waiting: Python's 5 ms each time would delay every
+    client. Normally threads do not compute here, and should not interrupt a busy loop."""
     usual_s = sys.getswitchinterval()
     sys.setswitchinterval(SHORT_WAIT_S)
     try:
@@ -414,10 +414,11 @@ def _short_waits() -> Iterator[None]:
 
 
 def _limit_malloc_arenas() -> None:
-    """Keep freed memory for the next read instead of giving it back and asking for it again.
+    """Keep freed memory for the next read instead of returning it and requesting it again.
 
-    Reads, answers and bodies come and go by the megabyte; by default the C library maps and unmaps each large one, and
-    the page faults cost more than the messages. What a burst left behind goes back when the memory alarm asks for it.
+    Reads, answers and bodies allocate and free megabytes; by default the C library maps and unmaps each large block,
+    and the page faults cost more than the messages. Memory left from a burst is returned when the memory alarm requests
+    it.
     """
     with suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -430,7 +431,7 @@ def _build_name() -> str:
 
 
 def _raise_file_limit() -> None:
-    """Each client is an open file, and the usual soft limit of 1024 is a remnant."""
+    """Raise the limit of open files: each client takes one, and the usual soft limit of 1024 is outdated."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -441,7 +442,7 @@ def _raise_file_limit() -> None:
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's, or the standard one where that cannot be installed."""
+    """A uvloop loop, or the standard one if uvloop is not installed."""
     try:
         import uvloop
     except ImportError:

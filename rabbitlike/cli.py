@@ -1,8 +1,8 @@
-"""The command line. Flags of `serve` are made from the options in config.py; nothing is declared here a second time.
+"""The command line. The flags of `serve` are generated from the options in config.py.
 
-Whatever a user can get wrong ends in one line on stderr and exit code 2; 1 is what a broker refuses, and what `check`
-says of damage. A plain `serve --port 5672` is read without Typer, whose import would delay the start; everything else
-(help, mistakes, other spellings, other commands) goes to Typer. Commands that ask a running broker are in commands/.
+User errors print one line on stderr and exit with code 2; code 1 means that the broker refused, or that `check` found
+damage. A plain `serve --port 5672` is parsed without Typer, because importing it would delay the start; Typer handles
+everything else (help, mistakes, other spellings, other commands). Commands that call a running broker are in commands/.
 """
 
 import inspect
@@ -27,14 +27,14 @@ DAMAGE, FAULT = 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     given = _plain_flags(words)
     return _serve(given) if given is not None else _run_typer(words)
 
 
 def _serve(given: Given) -> int:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means "reload", and there is nothing to reload yet
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # SIGHUP means "reload", and there is nothing to reload yet
     try:
         settings = load(given)
     except ConfigError as error:
@@ -66,7 +66,7 @@ def _check(given: Given) -> int:
 
 
 def _told(report: "Report") -> list[str]:
-    """What was found, a line each: what is wrong, what is there, what to do."""
+    """The report as lines: what is wrong, what the database holds, what to do."""
     found = (
         f"schema {report.version}, {report.messages:,} messages in {report.batches:,} batches of {report.queues:,} "
         f"queues, {_size(report.file_bytes)}"
@@ -74,7 +74,7 @@ def _told(report: "Report") -> list[str]:
     if report.is_sound:
         return [f"{report.path} is sound: {found}"]
     return [
-        # SQLite says several things at a time, under a heading.
+        # SQLite reports several problems at a time, under a heading.
         *(
             f"damage: {line}"
             for problem in report.problems
@@ -109,7 +109,7 @@ def _size(octets: float) -> str:
 
 
 def _plain_flags(words: list[str]) -> dict[str, str | list[str] | bool] | None:
-    """What `serve --name value --switch` gives; None when the words are anything else."""
+    """The options in `serve --name value --switch`; None for any other command line."""
     if words[:1] != ["serve"]:
         return None
     given: dict[str, str | list[str] | bool] = {}
@@ -149,14 +149,14 @@ def _run_typer(words: list[str]) -> int:
 
 @cache
 def _command(only: str | None = None) -> "typer.core.TyperGroup":
-    """All commands, or the one that asks a broker and is called so, made once."""
+    """All commands, or only the one of this name that calls a broker; cached."""
     from typer.core import TyperCommand, TyperGroup
     from typer.main import get_command
 
     command = cast(TyperGroup, get_command(_commands(only)))
     if only is not None:
         return command
-    # Many options stand better in plain columns, and defaults in brackets are no markup.
+    # Many options read better in plain columns, and defaults in brackets are not markup.
     for name in ("serve", "check", "backup"):
         cast(TyperCommand, command.commands[name]).rich_markup_mode = None
     return command
@@ -187,7 +187,7 @@ def _commands(only: str | None) -> "typer.Typer":
 
 
 def _add_own(commands: "typer.Typer") -> None:
-    """The commands that ask no broker."""
+    """Add the commands that do not call a broker."""
     import typer
 
     def serve(**given: str | list[str] | bool | None) -> int:
@@ -212,7 +212,7 @@ def _add_own(commands: "typer.Typer") -> None:
 
 
 def _declare(command: Callable[..., int], parameters: list[inspect.Parameter]) -> None:
-    """Give a function the signature that Typer makes a command of."""
+    """Give a function the signature from which Typer makes a command."""
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
 
@@ -222,7 +222,7 @@ def _given(flags: Mapping[str, str | list[str] | bool | None]) -> dict[str, str 
 
 
 def _flag(each: "Field[Any]") -> inspect.Parameter:
-    """Values stay text here: config.py judges them, whatever way they came."""
+    """The flag of an option. Values stay text here: config.py validates them, whatever their source."""
     import typer
 
     spelt = f"--{each.name.replace('_', '-')}"

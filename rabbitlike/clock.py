@@ -1,7 +1,7 @@
-"""Time as the broker sees it: wall time in ms and one-shot timers, behind a port.
+"""The broker's clock: wall time in ms and one-shot timers, behind a port.
 
-Nothing below `server` reads the system's time or touches a loop; it asks the Clock it was given. Tests give FakeClock
-(rabbitlike.testing) and move time by hand.
+No module below `server` reads the system's time or uses a loop; each uses the Clock it is given. Tests pass FakeClock
+(rabbitlike.testing) and advance it by hand.
 """
 
 import time
@@ -11,36 +11,36 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """A call that has been asked for. Cancelling one that has fired, or twice, does nothing."""
+    """A scheduled call. Cancelling it after it has fired, or twice, does nothing."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """The one source of time."""
+    """A source of time."""
 
     def now_ms(self) -> int:
-        """Wall time: what timestamps, expirations and x-death speak of. May jump when the machine's clock is set."""
+        """Wall time, for timestamps, expirations and x-death. May jump when the machine's clock is set."""
         ...
 
     def ticks_ns(self) -> int:
-        """For measuring how long work takes: nanoseconds on a clock that does not jump, from no time in particular."""
+        """Nanoseconds of a monotonic clock with an arbitrary start, for measuring durations."""
         ...
 
     def call_later(self, delay_ms: int, fn: Callable[[], None]) -> Timer:
-        """Call `fn` once, not before `delay_ms` have passed; measured on a clock that does not jump."""
+        """Call `fn` once after at least `delay_ms`, measured on a monotonic clock."""
         ...
 
 
 class LoopClock:
-    """The real clock: timers are the event loop's."""
+    """The real clock, with timers of the event loop."""
 
     __slots__ = ("_loop",)
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
 
-    #: The function itself, as it is called for every turn.
+    #: The bare function, because every turn calls it.
     ticks_ns = staticmethod(time.perf_counter_ns)
 
     def now_ms(self) -> int:

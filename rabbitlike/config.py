@@ -1,10 +1,10 @@
-"""Every option, declared once: its name, type, default, bounds and help.
+"""All options, each declared once with name, type, default, bounds and help.
 
-The same declaration makes the command line flag (`--data-dir`), the environment variable (`RABBITLIKE_DATA_DIR`) and
-the key of the TOML file (`data_dir`); the first of these three that is given wins. pydantic-settings reads and judges
-them (`_judged`). Importing it costs more time than the rest of the start, so options that are plainly right are taken
-without it (`_plain`): the same result, and everything else is left to the judge. `BrokerSettings` is the part that
-broker and session read. Nobody reads options from a global: settings are handed in.
+Each declaration defines the flag (`--data-dir`), the environment variable (`RABBITLIKE_DATA_DIR`) and the key of the
+TOML file (`data_dir`); the first of these that is set wins. pydantic-settings reads and validates them (`_judged`).
+Importing it takes longer than the rest of the start, so options that are plainly valid are read without it (`_plain`),
+with the same result. `BrokerSettings` is the part that broker and session read. No code reads options from a global:
+callers pass the settings.
 """
 
 import os
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
 
 PREFIX: Final = "RABBITLIKE_"
-#: Variables with this prefix that are no options of the broker: of the commands, of the build, of the tests. Any other
-#: is a mistake and stops the start.
+#: Variables with this prefix that are not options of the broker but of the commands, the build or the tests. Any other
+#: unknown variable is an error and stops the start.
 OTHER_VARIABLES: Final = ("CAFILE", "CHECKED", "PASSWORD", "PURE", "TEST_SLICED", "URL", "USER", "VHOST")
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the text is one line that says which and what to do."""
+    """An invalid setting; the text is one line that names it and the remedy."""
 
 
 def option(
     default: Any, said: str, *, read: str = "", is_secret: bool = False, reloads: bool = False, **bounds: int
 ) -> Any:
-    """An option: `said` is its help, `read` names how values are read that are not plain, `reloads` says that SIGHUP
-    puts a new value in force; bounds are pydantic's."""
+    """Declare an option: `said` is its help, `read` names the parser of values that are not plain, `reloads` means that
+    SIGHUP applies a new value; bounds are pydantic's."""
     metadata = {"help": said, "read": read, "bounds": bounds, "reloads": reloads}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
@@ -46,7 +46,7 @@ def _cluster_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """What the broker and its sessions read; made of defaults alone it is a whole broker."""
+    """The options of the broker and its sessions; the defaults alone make a working broker."""
 
     # parity: clients switch behaviour on these two (kombu's global prefetch, amqplib's frame sizes)
     product: str = option("RabbitMQ", "Product name in the server properties.")
@@ -119,13 +119,13 @@ class BrokerSettings:
     event_log_interval_ms: int = option(
         60_000, "Maximum time before events are written to a file, in milliseconds.", ge=1000, le=3_600_000
     )
-    # parity: RabbitMQ 3.x counts on from an x-death header the client sent, 4.x does not
+    # parity: RabbitMQ 3.x continues an x-death header from a client, 4.x does not
     trust_client_x_death: bool = option(True, "Continue x-death headers of messages that clients publish.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(BrokerSettings):
-    """All options of one running server."""
+    """All options of a running server."""
 
     config: Path | None = option(None, "TOML file with any of these options.")
     host: str = option("localhost", "Address to listen on; 0.0.0.0 or :: for all.", min_length=1)
@@ -187,7 +187,7 @@ class Settings(BrokerSettings):
     )
 
     def __post_init__(self) -> None:
-        # Whoever makes settings in Python may write a path as text, as everywhere else in Python.
+        # Callers that make settings in Python may pass a path as text, as usual in Python.
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, str) and Path in (each.type, *get_args(each.type)):
@@ -195,24 +195,24 @@ class Settings(BrokerSettings):
 
     @property
     def broker(self) -> BrokerSettings:
-        """The part that broker and session read."""
+        """The options that broker and session read."""
         return BrokerSettings(**{each.name: getattr(self, each.name) for each in fields(BrokerSettings)})
 
 
 DEFAULTS: Final = Settings()
-#: In the order they are told of: those of the server first.
+#: In display order: the server's options first.
 OPTIONS: Final[Mapping[str, Field[Any]]] = {
     each.name: each for each in sorted(fields(Settings), key=lambda each: hasattr(BrokerSettings, each.name))
 }
-#: What a TLS context is made of.
+#: The options that a TLS context is made from.
 TLS_OPTIONS: Final = ("tls_certfile", "tls_keyfile", "tls_cafile", "tls_verify")
 
-#: What the command line gives: text as it was typed, several texts, or a switch.
+#: Options from the command line: text, several texts, or a switch.
 Given = Mapping[str, str | list[str] | bool]
 
 
 def load(given: Given | None = None) -> Settings:
-    """Join `given` (the command line), the environment, the file and the defaults; raise ConfigError."""
+    """Merge `given` (the command line), the environment, the file and the defaults; raise ConfigError."""
     _check_variables()
     settings = _plain(given or {}) or _judged(given or {})
     if settings.tls_certfile is None:
@@ -227,7 +227,7 @@ def load(given: Given | None = None) -> Settings:
 
 
 def reloaded(current: Settings, wanted: Settings) -> tuple[Settings, list[str]]:
-    """`current` with the options of `wanted` that can change while the broker runs; the names of others that differ."""
+    """`current` with the options of `wanted` that can change at run time, and the names of changed ones that cannot."""
     changed = [name for name in OPTIONS if getattr(current, name) != getattr(wanted, name)]
     fixed = [name for name in changed if not OPTIONS[name].metadata["reloads"]]
     if (current.tls_certfile is None) != (wanted.tls_certfile is None):  # TLS listeners are made at the start
@@ -244,7 +244,7 @@ def _check_variables() -> None:
 
 
 def _plain(given: Given) -> Settings | None:
-    """The settings, when all that is given is plainly right and there is no file; None: ask the judge."""
+    """The settings if all given values are plainly valid and there is no file; otherwise None: use `_judged`."""
     values: dict[str, object] = {}
     for name, each in OPTIONS.items():
         value = given[name] if name in given else os.environ.get(PREFIX + name.upper()) or None
@@ -278,12 +278,12 @@ def _plain_value(each: "Field[Any]", value: str | list[str] | bool) -> object:
 
 
 def _kinds(each: "Field[Any]") -> tuple[object, ...]:
-    """The types a value may have: `int | None` is two."""
+    """The types a value may have: `int | None` has two."""
     return get_args(each.type) if isinstance(each.type, UnionType) else (each.type,)
 
 
 def _judged(given: Given) -> Settings:
-    """The settings as pydantic-settings reads them, from every source; ConfigError for the first it does not like."""
+    """The settings as pydantic-settings reads them from all sources; raise ConfigError for the first invalid value."""
     from pydantic import ValidationError
 
     try:
@@ -294,7 +294,7 @@ def _judged(given: Given) -> Settings:
 
 
 def _model() -> "type[BaseSettings]":
-    """The declaration above, as a pydantic-settings model."""
+    """The options above as a pydantic-settings model."""
     from typing import Annotated
 
     from pydantic import BeforeValidator, create_model
@@ -324,7 +324,7 @@ def _model() -> "type[BaseSettings]":
 
 
 def _reader(each: "Field[Any]") -> Any:
-    """What is done to a value of this option before its type is judged."""
+    """The function applied to a value of this option before its type is validated."""
     if get_origin(each.type) is tuple:
         return _read_listeners if each.metadata["read"] == "listener" else _read_several
     if each.metadata["read"] == "size":
@@ -333,12 +333,12 @@ def _reader(each: "Field[Any]") -> Any:
 
 
 def _read_none(value: object) -> object:
-    """`none` turns an optional thing off: TOML and the environment have no null."""
+    """Read `none` as None, because TOML and the environment have no null."""
     return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
 
 def _read_several(value: object) -> object:
-    """One text with commas, as in the environment, or several, as on the command line."""
+    """Read one text with commas, as in the environment, or several texts, as on the command line."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         return value
@@ -356,12 +356,12 @@ def _read_listeners(value: object) -> object:
         is_address = parts.scheme in ("amqp", "amqps") and parts.hostname and parts.path in ("", "/")
         if not is_socket and not is_address:
             raise ValueError("each is to be amqp://host:port, amqps://host:port or unix:///path")
-        _ = parts.port  # ValueError when it is none
+        _ = parts.port  # raises ValueError if invalid
     return found
 
 
 def _read_size(value: object) -> object:
-    """Plain numbers stay as they are, `1GiB` and `500MB` become bytes."""
+    """Keep plain numbers; convert `1GiB` and `500MB` to bytes."""
     from pydantic import ByteSize, TypeAdapter, ValidationError
 
     if not isinstance(value, str) or value.replace(".", "", 1).isdigit():

@@ -1,8 +1,8 @@
-"""The log, on standard error or in a file: what a line looks like, and that it costs little.
+"""The log, on standard error or in a file, in a cheap format.
 
-Each connection writes a line, so a storm of connections is a storm of lines. A file is opened anew when the log is
-configured again: whoever moves it away (logrotate) sends SIGHUP, and the next line is in a new one. Logging never waits
-for the disk: a thread writes, and when too many lines wait, the next ones are left out and counted.
+Each connection logs a line, so a storm of connections is a storm of lines. Configuring the log again reopens the file:
+logrotate moves it away and sends SIGHUP, and the next line goes to a new file. Logging never waits for the disk: a
+thread writes, and when too many lines wait, further lines are dropped and counted.
 """
 
 import logging
@@ -15,19 +15,19 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TextIO
 
-#: Lines tell of clients and their addresses: for the owner and its group.
+#: Lines contain client addresses: readable by the owner and its group only.
 FILE_MODE: Final = 0o640
-#: Lines that wait to be written, at most, and that are written at once.
+#: Maximum of lines waiting to be written, and of lines written at once.
 MOST_LINES: Final = 10_000
 LINES_TOGETHER: Final = 1000
-#: The thread waits so long for more lines: waking it up costs the loop more than a line.
+#: How long the thread waits for more lines: waking it up costs the loop more than a line.
 GATHER_S: Final = 0.01
-#: How long a broker that ends waits for its log.
+#: How long a stopping broker waits for its log.
 FLUSH_S: Final = 2.0
 
 
 class LineFormat(logging.Formatter):
-    """`2026-11-16 12:00:00.123 [INFO] what happened`, and a traceback below where there is one."""
+    """`2026-11-16 12:00:00.123 [INFO] what happened`, followed by a traceback if there is one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,11 +45,11 @@ class LineFormat(logging.Formatter):
 class JsonFormat(logging.Formatter):
     """`{"time": "2026-11-16T12:00:00.123Z", "level": "info", "logger": "rabbitlike", "msg": "what happened"}`.
 
-    parity: `time`, `level` and `msg` are RabbitMQ's names. A traceback is in `exception`; a line is one line always.
+    parity: `time`, `level` and `msg` are RabbitMQ's names. A traceback is in `exception`; each record is one line.
     """
 
     def __init__(self) -> None:
-        from json import dumps  # not needed for text, and the start is to be quick
+        from json import dumps  # not needed for text, and would delay the start
 
         super().__init__()
         self._dumps = dumps
@@ -70,21 +70,21 @@ class JsonFormat(logging.Formatter):
 
 
 def is_plain(record: logging.LogRecord) -> bool:
-    """Is the message all there is to it?"""
+    """Whether the record has nothing but a message."""
     return not (record.exc_info or record.exc_text or record.stack_info)
 
 
 class Output(logging.Handler):
-    """Standard error, or a file that can be opened anew. A thread writes the lines: a disk or a pipe that does not take
-    them must not stop the broker."""
+    """Writes to standard error, or to a file that can be reopened. A thread writes the lines, because a disk or a pipe
+    that blocks must not stop the broker."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stream: TextIO = sys.stderr
         self._opened: TextIO | None = None
-        #: Held while the stream is written to or changed.
+        #: Held while writing to the stream or changing it.
         self._writing = threading.Lock()
-        #: Lines to write; an event among them is set when all before it are written.
+        #: Lines to write; an event among them is set once all lines before it are written.
         self._waiting: SimpleQueue[str | threading.Event] = SimpleQueue()
         self._left_out = 0
         self._thread: threading.Thread | None = None
@@ -112,7 +112,7 @@ class Output(logging.Handler):
         self._put(line)
 
     def flush(self) -> None:
-        """Wait until everything is written, but not for ever."""
+        """Wait until everything is written, for at most FLUSH_S."""
         if self._thread is not None:
             written = threading.Event()
             self._put(written)
@@ -128,14 +128,14 @@ class Output(logging.Handler):
         while True:
             lines, written = self._next()
             if lines:
-                with self._writing, suppress(OSError, ValueError):  # there is nowhere to report it
+                with self._writing, suppress(OSError, ValueError):  # a failure cannot be reported anywhere
                     self._stream.write("\n".join([*lines, ""]))
                     self._stream.flush()
             if written is not None:
                 written.set()
 
     def _next(self) -> tuple[list[str], threading.Event | None]:
-        """Some lines that are written together, and who waits for them."""
+        """The next lines to write together, and the event to set afterwards."""
         line = self._waiting.get()
         if isinstance(line, threading.Event):
             return [], line
@@ -158,9 +158,9 @@ _output: Final = Output()
 
 
 def configure(level: str, form: str = "text", file: Path | None = None) -> None:
-    """Log what is at least this important, in this form, to this file, which is opened anew. OSError, and all stays as
-    it is, when it cannot be opened."""
-    # No line says who wrote it, and finding out costs more than the rest: left off the way logging's manual shows.
+    """Set level, format and file of the log; reopen the file. Raise OSError, and change nothing, if it cannot be
+    opened."""
+    # No line names its source, and finding it costs more than the rest: turned off as logging's manual shows.
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     _output.reopen(file)

@@ -1,7 +1,7 @@
-"""SIGHUP: the options that can change while the broker runs are read again and put in force.
+"""SIGHUP: reads the options again and applies those that can change while the broker runs.
 
-The file of the log is opened anew and certificates are loaded anew even if no option has changed. Whatever is wrong
-with the new ones is logged, and what was in force stays: a reload never stops the broker.
+The log file is reopened and certificates are reloaded even if no option has changed. Invalid options are logged and the
+current ones stay in force: a reload never stops the broker.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger("rabbitlike")
 
 
 def reload(current: Settings, read: Callable[[], Settings], certificates: "Certificates | None") -> Settings:
-    """The options in force from now on; those of the log and of TLS are in force already."""
+    """Apply the options of the log and of TLS; return all options that are in force from now on."""
     try:
         wanted, fixed = reloaded(current, read())
     except ConfigError as error:
@@ -44,7 +44,7 @@ def _keep(current: Settings, wanted: Settings, names: tuple[str, ...]) -> Settin
 
 
 def configure_log(settings: Settings) -> None:
-    """ConfigError, and all stays as it is, when the file cannot be opened."""
+    """Configure the log; raise ConfigError, and change nothing, if the file cannot be opened."""
     try:
         configure(settings.log_level, settings.log_format, settings.log_file)
     except OSError as error:

@@ -1,11 +1,11 @@
-"""For tests, ours and those of programs that use the broker: a broker inside the process, and a clock moved by hand.
+"""Tools for tests, ours and those of programs that use the broker: an in-process broker and a manual clock.
 
     from rabbitlike.testing import rabbitlike_broker          # in conftest.py: a fixture, one broker per session
 
     def test_it(rabbitlike_broker):
         pika.BlockingConnection(pika.URLParameters(rabbitlike_broker.url))
 
-Nothing in the broker itself imports this module.
+The broker itself does not import this module.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from rabbitlike.config import Settings
 
 
 class FakeTimer:
-    """A timer of FakeClock. Ordered by when it is due, then by when it was asked for."""
+    """A timer of FakeClock, ordered by due time, then by creation."""
 
     __slots__ = ("due_ms", "fn", "order")
 
@@ -41,10 +41,11 @@ class FakeTimer:
 
 
 class FakeClock:
-    """A Clock that stands still until `advance`, which runs what falls due, in order, each at its own moment.
+    """A Clock that stands still until `advance`, which fires due timers in order, each at its own time.
 
-    No work takes any time, unless `tick_ns` is set: then the clock goes on by that whenever work is measured, and
-    turns with long work end early, after each step if it is set high."""
+    Work takes no time, unless `tick_ns` is set: then the clock advances by that whenever work is measured, so that
+    turns with long work end early, after each step if the value is high.
+    """
 
     def __init__(self, now_ms: int = 1_700_000_000_000, tick_ns: int = 0) -> None:
         self._now_ms = now_ms
@@ -66,7 +67,7 @@ class FakeClock:
         return timer
 
     def advance(self, ms: int) -> None:
-        """Let `ms` pass. Timers set meanwhile run too when they fall due within it."""
+        """Advance by `ms`. Timers set meanwhile also fire if they are due within it."""
         end_ms = self._now_ms + ms
         while self._timers and self._timers[0].due_ms <= end_ms:
             timer = heapq.heappop(self._timers)
@@ -78,13 +79,13 @@ class FakeClock:
 
     @property
     def pending(self) -> int:
-        """How many timers are still to fire."""
+        """The number of timers that have not fired."""
         return sum(timer.fn is not None for timer in self._timers)
 
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """Where a broker of `run_broker` is found."""
+    """Address and URL of a broker made by `run_broker`."""
 
     host: str
     port: int
@@ -93,7 +94,7 @@ class RunningBroker:
 
 @contextmanager
 def run_broker(**options: Any) -> Iterator[RunningBroker]:
-    """A broker in a thread of its own, on a free port of this machine, in memory; `options` are those of Settings."""
+    """Run a broker in memory, in its own thread, on a free local port; `options` are those of Settings."""
     chosen: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "memory": True, "management_port": None, **options}
     settings = Settings(**chosen)
     started: Future[App] = Future()

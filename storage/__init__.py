@@ -1,1 +1,1 @@
-"""What outlives a connection: the store behind its port. Knows nothing of AMQP."""
+"""Durable storage behind a port. Does not depend on AMQP."""

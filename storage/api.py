@@ -1,34 +1,33 @@
-"""The store's port: all that the broker knows of storage.
+"""The store's port: the broker's only interface to storage.
 
-What changed since the last commit travels as one `Work`, and `commit` makes it durable as one transaction: after it
-returns, all of it survives a power cut; if it raises, none of it has happened. Messages are opaque here: packed
-together in batches by the broker, never changed, deleted as a whole. What was settled of a batch is kept apart, as a
-bitmap.
+A `Work` holds the changes since the last commit, and `commit` makes it durable as one transaction: once it returns, all
+of it survives a power cut; if it raises, nothing has changed. Messages are opaque here: the broker packs them in
+batches, never changes them, and deletes whole batches. A separate bitmap marks the settled messages of a batch.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-#: From this level on, the batches of a level are in no order: their positions may interleave.
+#: From this level on, batches are unordered: their positions may interleave.
 UNORDERED_LEVELS: Final = 1 << 32
 
 
 class StorageError(Exception):
-    """The store cannot do what was asked; the text says what to do about it. Nothing of the request has happened."""
+    """The store cannot do what was requested, and did none of it; the text names the remedy."""
 
 
 class DamageError(StorageError):
-    """Data that was there is missing or not what was written."""
+    """Stored data is missing or differs from what was written."""
 
 
 class WorkError(StorageError):
-    """The store will never take this work, however often it is tried: a fault of the broker, not of the disk."""
+    """The store can never commit this work, however often it is tried: a fault of the broker, not of the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A durable thing that is not a message: kind, name and value, opaque to the store but for the name.
+    """A durable object other than a message: kind, key and value; the store interprets only kind and key.
 
     ``kind`` is one of vhost, user, permission, topic_permission, exchange, queue, binding, policy, operator_policy,
     parameter, global_parameter, limit, delays. ``key`` is unique within its kind. ``value`` is JSON.
@@ -41,26 +40,26 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages of one queue and one level, stored together."""
+    """Messages of one queue and level, stored together."""
 
-    #: Given by the broker; grows, never reused.
+    #: Assigned by the broker; ascending, never reused.
     batch_id: int
     queue_id: int
     level: int
     first_position: int
     last_position: int
-    #: Messages in it, and octets of their bodies, when it was written.
+    #: Number of messages, and octets of their bodies, when the batch was written.
     count: int
     body_bytes: int
-    #: The earliest time a message in it expires; 0: none does.
+    #: The earliest expiration of its messages; 0: none expires.
     expires_at_ms: int
-    #: Transient messages that were written to free memory: gone after a restart.
+    #: Transient messages, written to free memory; deleted at a restart.
     is_transient: bool = False
-    #: Packed messages. Empty in what recovery returns: bodies are read when they are needed.
+    #: Packed messages. Empty in batches from recovery: data is read when it is needed.
     data: bytes = b""
-    #: One bit per message, set when it is settled; empty when none is.
+    #: One bit per message, set if it is settled; empty if none is.
     settled: bytes = b""
-    #: Packs the messages of a large batch when it is written, in the thread that does; then `data` is empty.
+    #: Packs a large batch when it is written, in the writer's thread; then `data` is empty.
     pack: Callable[[], bytes] | None = None
 
     def packed(self) -> bytes:
@@ -68,34 +67,33 @@ class Batch:
 
 
 class AttemptRecord(NamedTuple):
-    """How often a message was delivered and came back, and until when it waits for the next time; or that it died, and
-    what is to be known of that."""
+    """The attempts of a message and the due time of its retry, or a held dead letter with its death."""
 
     queue_id: int
     position: int
     times: int
-    #: When a message that waits is due, or one that died did; 0: neither.
+    #: When the retry is due, or when the message became a dead letter; 0: neither.
     due_at_ms: int = 0
-    #: Where such a message is stored, so that it is found without a search.
+    #: Where that message is stored, to find it without a search.
     batch_id: int = 0
     batch_index: int = 0
-    #: Of a dead letter that cannot go yet, opaque to the store; empty: it lives.
+    #: The death of a held dead letter, opaque to the store; empty for other messages.
     death: bytes = b""
 
     @property
     def is_over(self) -> bool:
-        """It says nothing any more: the entry is to go."""
+        """Whether the entry can be deleted."""
         return not self.times and not self.death
 
 
 class SeenKey(NamedTuple):
-    """The key of a message that a queue or exchange has seen, so that it knows a duplicate."""
+    """A deduplication key that a queue or exchange has seen."""
 
     owner: str
     key: bytes
-    #: The highest of a producer that counts its messages.
+    #: The highest number of a producer that numbers its messages.
     number: int
-    #: 0: never.
+    #: 0: never expires.
     expires_at_ms: int
 
 
@@ -103,25 +101,25 @@ class SeenKey(NamedTuple):
 class Work:
     """Everything that changed since the last commit, as one transaction. Applied in the order of the fields."""
 
-    #: Records to write, and (kind, key) to remove.
+    #: Records to write, and (kind, key) of records to remove.
     records: list[Record] = field(default_factory=list)
     removed_records: list[tuple[str, str]] = field(default_factory=list)
-    #: Queues whose batches, marks and attempts all go.
+    #: Queues to remove, with their batches, marks and attempts.
     removed_queues: list[int] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     removed_batches: list[int] = field(default_factory=list)
-    #: (batch_id, bitmap) of batches that are settled in part.
+    #: (batch_id, bitmap) of partly settled batches.
     settled: list[tuple[int, bytes]] = field(default_factory=list)
-    #: (queue_id, next_position, delivered_position): positions are never reused, and what was delivered is known after
-    #: a crash.
+    #: (queue_id, next_position, delivered_position): positions are never reused, and recovery knows which were
+    #: delivered.
     marks: list[tuple[int, int, int]] = field(default_factory=list)
-    #: Of messages that were delivered and came back, and of dead letters that cannot go yet.
+    #: Attempts of messages that were delivered and returned, and held dead letters.
     attempts: list[AttemptRecord] = field(default_factory=list)
-    #: Owners whose keys all go, (owner, key) of others that go, and keys that are new or have another number.
+    #: Owners whose keys are removed, other (owner, key) to remove, and keys that are new or have a new number.
     forgotten_owners: list[str] = field(default_factory=list)
     forgotten: list[tuple[str, bytes]] = field(default_factory=list)
     seen: list[SeenKey] = field(default_factory=list)
-    #: Which commit it is, counted by whom it was taken from.
+    #: The number of this commit, counted by the object that collected it.
     number: int = 0
 
     def is_empty(self) -> bool:
@@ -142,7 +140,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """All that outlived the last run. Batches by queue, level and position; transient ones are gone already."""
+    """All data from the last run, without transient batches. Batches are sorted by queue, level and position."""
 
     records: Sequence[Record] = ()
     batches: Sequence[Batch] = ()
@@ -150,56 +148,55 @@ class Recovered:
     attempts: Sequence[AttemptRecord] = ()
     #: Oldest first.
     seen: Sequence[SeenKey] = ()
-    #: Highest batch id ever given.
+    #: The highest batch id ever assigned.
     last_batch_id: int = 0
-    #: What could not be kept, in words for the log; empty when all is well.
+    #: What could not be recovered, for the log; empty if nothing is wrong.
     troubles: Sequence[str] = ()
 
 
 class BatchReader(Protocol):
-    """The data of one batch, to be read piece by piece, from its beginning to its end."""
+    """The data of one batch, read in pieces from start to end."""
 
-    #: All of it, in octets.
+    #: Total size in octets.
     size: int
 
     def read(self, most: int) -> bytes:
-        """The next octets; none at the end. Raises StorageError, at the end also for data that is not what was
-        written."""
+        """The next octets; empty at the end. Raise StorageError, also at the end if the data is damaged."""
         ...
 
     def close(self) -> None:
-        """As often as you like."""
+        """Close the reader; may be called repeatedly."""
         ...
 
 
 class Store(Protocol):
-    """Where durable things live."""
+    """A store for durable data."""
 
-    #: False: nothing outlives the process, so nobody need wait for it or pack anything.
+    #: False if nothing survives the process, so that no caller need wait for commits or pack messages.
     is_durable: bool
 
     async def open(self) -> Recovered:
-        """Take possession of the data and say what is there. Raises StorageError."""
+        """Take possession of the data and return what it holds. Raise StorageError."""
         ...
 
     async def commit(self, work: Work) -> None:
-        """Make it durable, all or nothing. Never called while another commit runs. Raises StorageError; WorkError
-        when there is no use in trying again."""
+        """Make the work durable, all or nothing. One commit runs at a time. Raise StorageError; WorkError if a retry is
+        useless."""
         ...
 
     def read(self, batch_id: int) -> bytes:
-        """A batch's data, at once: the broker needs it now. Raises StorageError."""
+        """Read a batch's data at once, blocking, because the broker needs it now. Raise StorageError."""
         ...
 
     def open_batch(self, batch_id: int) -> BatchReader:
-        """The same for a batch that is too large to be read at once. Close it soon: while it is open, the store's log
-        cannot start over. Raises StorageError."""
+        """Open a batch that is too large to read at once. Close it soon: while it is open, the write-ahead log cannot
+        restart. Raise StorageError."""
         ...
 
     def spare_bytes(self) -> int:
-        """Room in what the store has taken of the disk already."""
+        """Unused space in what the store has already allocated on the disk."""
         ...
 
     async def close(self) -> None:
-        """Bring everything to rest. Nothing may be asked of it afterwards."""
+        """Finish all work. No calls are allowed afterwards."""
         ...

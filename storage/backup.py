@@ -1,7 +1,7 @@
-"""Copies a database while a broker serves from it: one consistent state, the moment the copy begins.
+"""Copies a database while a broker uses it: one consistent state, from the moment the copy begins.
 
-Any process may do it. The broker's log cannot start over while the copy is made, so it grows by what is committed
-meanwhile and is cut back afterwards.
+Any process may do it. During the copy the broker's log cannot restart, so it grows by what is committed meanwhile; it
+is truncated afterwards.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ from rabbitlike.storage.modes import make_private_file
 
 
 def backup(folder: Path, destination: Path) -> int:
-    """Make `destination` a data folder with a copy of what is in `folder`; the copy's size. Raises StorageError."""
+    """Make `destination` a data folder with a copy of `folder`; return the copy's size. Raise StorageError."""
     source, copy = folder / FILE_NAME, destination / FILE_NAME
     if not source.is_file():
         raise StorageError(f"there is no database in {folder}: name the data folder of a broker")
@@ -49,7 +49,7 @@ def backup(folder: Path, destination: Path) -> int:
 
 @contextmanager
 def _tidied(source: Path) -> Iterator[None]:
-    """Leave nothing behind where no broker serves; where one does, nothing is left."""
+    """Remove traces of the copy if no broker serves; a serving broker's files stay as they are."""
     try:
         lock = Lock(source.parent)
     except StorageError:
@@ -70,7 +70,7 @@ def _copy(source: Path, target: Path) -> None:
     writing = sqlite3.connect(target, isolation_level=None)
     try:
         writing.execute("PRAGMA synchronous = off")  # the whole file is synced at the end
-        reading.backup(writing)  # in one go: a copy in steps would start again at every commit of the broker
+        reading.backup(writing)  # in one step: a stepwise copy would restart at every commit of the broker
     finally:
         writing.close()
         reading.close()

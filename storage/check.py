@@ -1,5 +1,5 @@
-"""Looks through a database at rest and reports: SQLite's own integrity check, what must hold between the tables, and
-whether each batch is what was written. Changes nothing."""
+"""Checks a database at rest and reports: SQLite's own integrity check, invariants between the tables, and the checksum
+of each batch. Changes nothing."""
 
 import sqlite3
 from dataclasses import dataclass, field
@@ -20,16 +20,16 @@ from rabbitlike.storage.errors import explain
 from rabbitlike.storage.pages import is_whole
 from rabbitlike.storage.recovery import DESCRIPTORS, descriptor, faults_of
 
-#: The schemas that brought them.
+#: The schema versions that introduced them.
 CHECKSUMS = 2
 DESCRIPTORS_TABLE = 6
-#: No more than so many problems of one kind are listed.
+#: At most this many problems of one kind are listed.
 MOST = 100
 
 
 @dataclass(slots=True)
 class Report:
-    """What is in the database, and what is wrong with it."""
+    """What a database contains, and its problems."""
 
     path: Path
     version: int = 0
@@ -38,7 +38,7 @@ class Report:
     messages: int = 0
     file_bytes: int = 0
     problems: list[str] = field(default_factory=list)
-    #: What can be done where there is no backup.
+    #: What to do if there is no backup.
     remedy: str = "start the broker on it: it leaves out what is damaged, and logs it"
 
     @property
@@ -47,7 +47,8 @@ class Report:
 
 
 def check(folder: Path) -> Report:
-    """Raises StorageError when there is nothing to look at: no database, another program's, or one in use."""
+    """Check the database in a data folder. Raise StorageError if there is none, it is another program's, or it is in
+    use."""
     path = folder / FILE_NAME
     if not path.exists():
         try:
@@ -73,7 +74,7 @@ def check(folder: Path) -> Report:
         report.problems.append(str(error))
         report.remedy = _start_empty(path)
     except sqlite3.Error as error:
-        # What `explain` advises is to run this very command.
+        # For corruption, `explain` advises to run this very command.
         is_corrupt = (getattr(error, "sqlite_errorname", None) or "").startswith("SQLITE_CORRUPT")
         report.problems.append(f"SQLite cannot read it: {error}" if is_corrupt else str(explain(error, path)))
         report.remedy = _start_empty(path)
@@ -124,7 +125,7 @@ def _examine_batches(connection: sqlite3.Connection, report: Report) -> None:
 
 
 def _examine_data(connection: sqlite3.Connection, report: Report) -> None:
-    """Damage that SQLite cannot see: octets that are not those that were written."""
+    """Find damage that SQLite cannot see: data that differs from what was written."""
     found = 0
     for batch_id, queue_id, data, checksum in connection.execute(
         "SELECT batch_id, queue_id, data, checksum FROM batches WHERE length(data) > 0"
@@ -137,7 +138,7 @@ def _examine_data(connection: sqlite3.Connection, report: Report) -> None:
                 return
 
 
-#: What must never be found: words for each row found, and where to look.
+#: Queries that must return no rows, each with the text for a row.
 _INVARIANTS = (
     (
         "bitmap of batch {0}, which is not there",
@@ -159,7 +160,7 @@ _INVARIANTS = (
     ),
 )
 
-#: The same of batch_descriptors.
+#: Invariants of batch_descriptors.
 _DESCRIPTOR_INVARIANTS = (
     (
         "batch {0} of queue {1} is listed, and is not there or is another one",

@@ -1,15 +1,15 @@
-"""Columns of packed rows, as whoever packs them hands them to whoever writes them: no row is an object."""
+"""Columns of packed rows, passed from the event log to the file writer; rows are not objects."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-#: Cells of a row, each of eight octets: two whole numbers, and two times two of half the size that are never negative.
+#: Cells of a row, eight octets each: two are whole numbers, each of the other two holds two non-negative halves.
 CELLS: Final = 4
 LOW_BITS: Final = 0xFFFFFFFF
 
 
 class Packed(NamedTuple):
-    """A number of each row: 0 and 1 are whole cells, 2 to 5 the upper and lower halves of the others."""
+    """One number of each row: fields 0 and 1 are whole cells, 2 to 5 the upper and lower halves of the others."""
 
     cells: memoryview
     field: int
@@ -22,13 +22,13 @@ class Packed(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Whole numbers, that a range or the rows say."""
+    """Whole numbers, given as a range or by the rows."""
 
     values: range | Packed
 
 
 class Times(NamedTuple):
-    """Numbers that grow now and then, each times `scale`: where they do, and what they are from there on."""
+    """A step function of the row, times `scale`: the rows where the value changes, and the new values."""
 
     starts: Sequence[int]
     values: Sequence[int]
@@ -36,7 +36,7 @@ class Times(NamedTuple):
 
 
 class Some(NamedTuple):
-    """Numbers, each times `scale`, of rows whose code has a mark; those below zero are missing too."""
+    """Numbers, times `scale`, of rows whose code is marked; negative ones are missing too."""
 
     values: Packed
     codes: Packed
@@ -45,14 +45,15 @@ class Some(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """Words, or numbers that are few, by their codes; no codes: all are the first. None is missing."""
+    """Words, or a few different numbers, by their codes; without codes all rows have the first. None is missing."""
 
     codes: Packed | None
     words: Sequence[str | int | None]
 
 
 class Texts(NamedTuple):
-    """Texts in a run of octets, and where each ends; the empty ones are missing. There may be more behind the last."""
+    """Texts in one run of octets, and the end of each; empty ones are missing. Octets after the last end are
+    ignored."""
 
     ends: memoryview
     octets: bytearray
@@ -62,7 +63,7 @@ Column = Numbers | Times | Some | Codes | Texts
 
 
 class Question(NamedTuple):
-    """Which events are looked for; None asks for nothing."""
+    """The filter of an event search; None does not filter."""
 
     vhost: str
     message_id: str | None = None
@@ -70,12 +71,12 @@ class Question(NamedTuple):
     event: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    #: The newest so many.
+    #: Only this many of the newest events.
     limit: int = 1000
 
 
 def values(column: Column, count: int) -> Sequence[object]:
-    """One by one: for those who have no better way, and for tests."""
+    """The values one by one: for writers without Parquet, and for tests."""
     if isinstance(column, Numbers):
         return column.values if isinstance(column.values, range) else column.values.all()
     if isinstance(column, Times):

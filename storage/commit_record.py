@@ -2,9 +2,9 @@
 
 SQLite reads a log up to the first damaged frame and silently ignores the rest. So the broker notes after each commit
 how many frames the log has; if SQLite later reads fewer, the log is damaged. A note is one write without a sync, made
-while the confirm is on its way. It survives the end of the process. After a power cut, or if the process ends within
+while the confirm is being sent. It survives the end of the process. After a power cut, or if the process ends within
 these microseconds, an older note is left: it proves less, but nothing false. The file exists while a broker serves, and
-after one was killed.
+after a broker was killed.
 """
 
 import os
@@ -24,7 +24,7 @@ from rabbitlike.storage.errors import explain
 from rabbitlike.storage.wal import LogIndex, LogState, commits_from, salts_of
 
 FILE_NAME: Final = "commits"
-#: The ring holds this many commits: they tell how much is missing.
+#: Number of commits in the ring, from which the broker computes how much is missing.
 SLOTS: Final = 1024
 _SLOT: Final = struct.Struct("<Q8sIIQQ16sII")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -40,21 +40,21 @@ class Note(NamedTuple):
     copied: int
     messages: int
     at_ms: int
-    #: Which run of the machine it was, and whether commits were synced.
+    #: The machine's boot id, and whether commits were synced.
     boot: bytes
     is_synced: int
 
 
 def record_of(path: Path) -> Path:
-    """The record beside a database."""
+    """The path of the record beside a database."""
     return path.with_name(FILE_NAME)
 
 
 class CommitRecord:
-    """Used by the thread that commits."""
+    """The record as the committing thread writes it."""
 
     def __init__(self, path: Path, durability: Durability) -> None:
-        """Needs an open connection that has read something. Raises OSError."""
+        """Needs an open connection that has read something. Raise OSError."""
         self._index = LogIndex(path)
         self._boot = _boot()
         self._is_synced = durability == "full"
@@ -69,7 +69,7 @@ class CommitRecord:
         return self._index.read()
 
     def add(self, messages: int) -> None:
-        """Note a commit that is done."""
+        """Note a finished commit."""
         self._number += 1
         self._messages += messages
         self.renew()
@@ -85,16 +85,17 @@ class CommitRecord:
         try:
             os.pwrite(self._file, slot + crc32(slot).to_bytes(4, "little"), self._number % SLOTS * _SLOT.size)
         except OSError:
-            pass  # a commit is done all the same
+            pass  # the commit is done nevertheless
 
     def close(self) -> None:
-        """After the last connection."""
+        """Close the record after the last connection."""
         os.close(self._file)
         self._index.close()
 
 
 def remove_record(path: Path) -> None:
-    """Call it before SQLite deletes the log. Synced, or after a power cut the log would be reported missing."""
+    """Remove the record before SQLite deletes the log. Synced, or after a power cut the log would be reported
+    missing."""
     with suppress(FileNotFoundError):
         record_of(path).unlink()
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -121,13 +122,13 @@ def notes_of(path: Path) -> list[Note]:
 
 @dataclass(frozen=True, slots=True)
 class LogDamage:
-    """Commits were done that SQLite does not find in the log."""
+    """Commits that were done but are not in the log that SQLite reads."""
 
     path: Path
     words: str
     #: A checkpoint has copied all of them into the database: the log is not needed.
     is_copied: bool = False
-    #: Why it may be no damage; empty: it is.
+    #: Why this may not be damage; empty if it is.
     excuse: str = ""
     #: Nothing proves that commits are lost.
     is_unproven: bool = False
@@ -157,7 +158,7 @@ def find_damage(path: Path) -> LogDamage | None:
 
 
 def clear(path: Path) -> list[str]:
-    """Make sure that the log may be used; what to report about it. Raises StorageError if commits are lost."""
+    """Make sure that the log may be used; return what to report about it. Raise StorageError if commits are lost."""
     damage = find_damage(path)
     if damage is None:
         return []
@@ -217,12 +218,12 @@ def _compare(path: Path, notes: list[Note], salts: bytes | None, taken: LogState
 
 
 def _is_more_than_one_commit(ends: Iterator[bool]) -> bool:
-    """A crash can leave one commit in part. The next one begins only after it was synced."""
+    """Whether more than one commit is missing. A crash can truncate only one: the next begins after it was synced."""
     return any(ends) and any(True for _ in ends)
 
 
 def _missing(notes: list[Note], frames: int) -> str:
-    """What the commits after this frame held."""
+    """Describe how much the commits after this frame held."""
     last = notes[-1]
     kept = [note for note in notes if note.salts != last.salts or note.frames <= frames]
     commits, messages = (kept[-1].number, kept[-1].messages) if kept else (notes[0].number - 1, 0)

@@ -1,4 +1,4 @@
-"""The thread that owns the writing connection. It runs calls in order: one hop there, one hop back.
+"""The thread that owns the writing connection. It runs calls in order, with one hop each way.
 
 It replaces aiosqlite's thread on the commit path, because every confirm waits for both hops. The thread is a daemon: a
 process that fails before it closes the store must still end, and everything committed is safe.
@@ -30,13 +30,13 @@ class CommitThread(Generic[_Connection]):
         self._thread.start()
 
     def run(self, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> "asyncio.Future[_Result]":
-        """Run this in the thread, after all earlier calls. Cancelling the future does not stop the call."""
+        """Run a function in the thread, after all earlier calls. Cancelling the future does not stop the call."""
         future: asyncio.Future[_Result] = self._loop.create_future()
         self._calls.put((future, function, arguments))
         return future
 
     def later(self, function: Callable[[*_Arguments], object], *arguments: *_Arguments) -> None:
-        """For calls that run in the thread: run this after the caller of the present one has its result."""
+        """Run a function in the thread after the current call's result is delivered. Called in the thread."""
         self._calls_after.append((function, arguments))
 
     async def connect(self, make: Callable[[], _Connection]) -> None:
@@ -73,7 +73,7 @@ class CommitThread(Generic[_Connection]):
             for function, arguments in self._calls_after:
                 function(*arguments)
             self._calls_after.clear()
-            del call, future, function, arguments, result, error  # or they stay in memory until the next call
+            del call, future, function, arguments, result, error  # otherwise they stay in memory until the next call
 
 
 def _resolve(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:

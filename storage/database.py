@@ -1,5 +1,5 @@
-"""Opens the database file: one process at a time, our own file and no other, at the present schema, with the pragmas
-that make commits durable and fast. Everything that opens a connection does it here."""
+"""Opens the database file: for one process at a time, only our own file, at the current schema, with pragmas for
+durable and fast commits. All connections are opened here."""
 
 import fcntl
 import logging
@@ -16,30 +16,31 @@ from rabbitlike.storage.errors import explain
 from rabbitlike.storage.event_files import FOLDER as EVENTS
 from rabbitlike.storage.modes import make_private_file, make_private_folder, private
 
-#: full: a commit has returned when it is on the disk. normal: it survives the process, the last ones may not survive
-#: a power cut. off: the same, and a power cut may damage the file.
+#: full: a returned commit is on the disk. normal: it survives the process; a power cut may lose the last ones. off: as
+#: normal, and a power cut may damage the file.
 Durability = Literal["full", "normal", "off"]
 
 FILE_NAME: Final = "rabbitlike.db"
 LOCK_NAME: Final = "lock"
 
 APPLICATION_ID: Final = 0x52424C4B  # "RBLK", in the file's header
-#: Big pages: a batch of messages spans fewer of them.
+#: Large pages, so that a batch of messages spans fewer of them.
 PAGE_BYTES: Final = 16384
-#: The log grows so much at a time: commits wait meanwhile.
+#: The log grows in steps of this size; commits wait meanwhile.
 LOG_STEP_BYTES: Final = 4 << 20
 MAGIC: Final = b"SQLite format 3\0"
-#: The head of a database file, with its page size in octets 16 and 17.
+#: The header of a database file; octets 16 and 17 are its page size.
 HEAD_BYTES: Final = 100
 
 log = logging.getLogger(__name__)
 
 
 class Lock:
-    """Keeps other brokers out of a data folder, for as long as this process lives or until it is released.
+    """Keeps other brokers out of a data folder, until it is released or the process ends.
 
-    The folder itself is locked, so it stays locked when somebody removes or renames the lock file, and whatever path
-    leads to it. The file is locked too, where a file system cannot lock folders, and says who holds the lock.
+    The folder itself is locked, so the lock holds even if the lock file is removed or renamed, and for every path to
+    the folder. The file is locked too, for file systems that cannot lock folders, and names the process that holds the
+    lock.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +60,7 @@ class Lock:
             self._opened = opened.pop_all()
 
     def note_database(self) -> None:
-        """From now on a database that is missing in this folder is lost, not new."""
+        """Note that the folder has a database: if it is missing later, it is lost, not new."""
         self._write(os.getpid(), FILE_NAME)
 
     def _write(self, *lines: object) -> None:
@@ -68,15 +69,15 @@ class Lock:
             os.pwrite(self._file, text, 0)
             os.ftruncate(self._file, len(text))
         except OSError:
-            pass  # a full disk: the lock holds, it only cannot say whose it is
+            pass  # a full disk: the lock holds but cannot name its process
 
     def release(self) -> None:
-        # The file stays: removing it would let two processes lock two different files of the same name.
+        # Keep the file: removing it would let two processes lock two different files of the same name.
         self._opened.close()
 
 
 def _try_lock(handle: int, folder: Path) -> bool:
-    """False: this file system cannot lock such a thing. Raises StorageError when another process holds the lock."""
+    """Lock a file or folder. False if the file system cannot. Raise StorageError if another process holds the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -91,7 +92,7 @@ def _try_lock(handle: int, folder: Path) -> bool:
 
 
 def _read_lock(path: Path) -> list[str]:
-    """Who holds the lock or held it last, and the database that was there."""
+    """The process that holds or last held the lock, and the database that existed."""
     try:
         return path.read_text("ascii", "replace").splitlines()
     except OSError:
@@ -99,7 +100,7 @@ def _read_lock(path: Path) -> list[str]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the data folder, and see that it is still there after a power cut."""
+    """Make the data folder, synced so that it survives a power cut."""
     try:
         make_private_folder(folder)
     except OSError as error:
@@ -107,7 +108,7 @@ def make_folder(folder: Path) -> None:
 
 
 def pragmas(durability: Durability) -> str:
-    """What every connection that writes or checkpoints must set."""
+    """Pragmas for every connection that writes or checkpoints."""
     return f"""
         PRAGMA synchronous = {durability};
         PRAGMA wal_autocheckpoint = 0;
@@ -118,7 +119,7 @@ def pragmas(durability: Durability) -> str:
 
 
 def connect(path: Path, durability: Durability) -> sqlite3.Connection:
-    """A connection that may write, outside any transaction until told otherwise."""
+    """A connection that can write, in autocommit mode."""
     make_private_file(path)
     connection = sqlite3.connect(path, isolation_level=None)
     try:
@@ -130,17 +131,17 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def log_of(path: Path) -> Path:
-    """The write-ahead log beside a database."""
+    """The path of the write-ahead log beside a database."""
     return path.with_name(f"{path.name}-wal")
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that cannot change a bit: it sees what is committed, and folds no log into the file at its end."""
+    """A read-only connection: it sees what is committed, and does not checkpoint the log when it closes."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
 def remove_traces(path: Path) -> None:
-    """The empty log that a connection which only reads leaves behind, perhaps as another user. Only under the lock."""
+    """Remove the empty log that a read-only connection leaves behind, perhaps as another user. Requires the lock."""
     log, index = log_of(path), path.with_name(f"{path.name}-shm")
     if log.exists() and log.stat().st_size == 0:
         log.unlink()
@@ -149,10 +150,10 @@ def remove_traces(path: Path) -> None:
 
 @contextmanager
 def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]:
-    """Our database at the present schema: made, migrated or refused. Errors inside are explained.
+    """Our database at the current schema: created, migrated or refused. Explains errors raised inside.
 
-    It is the only connection; when it closes, the write-ahead log is folded into the file and gone. Nothing is left of
-    a refusal either. Only under the lock.
+    It is the only connection; closing it checkpoints and removes the write-ahead log. A refusal leaves nothing behind
+    either. Requires the lock.
     """
     has_log = log_of(path).exists()
     try:
@@ -174,7 +175,7 @@ def prepared(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]
 
 
 def refuse_lost(path: Path) -> None:
-    """Raise if there is no database, but the folder shows that there was one."""
+    """Raise if there is no database although the folder shows that there was one."""
     signs = _traces(path)
     if signs:
         raise DamageError(
@@ -184,7 +185,7 @@ def refuse_lost(path: Path) -> None:
 
 
 def _traces(path: Path) -> list[str]:
-    """What a database leaves beside it."""
+    """Files that show that a database existed."""
     found = [f"{path.name}{suffix}" for suffix in ("-wal", "-shm")]
     found = [name for name in found if path.with_name(name).exists()]
     if path.name in _read_lock(path.with_name(LOCK_NAME))[1:]:
@@ -195,14 +196,14 @@ def _traces(path: Path) -> list[str]:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise unless the file is ours and whole, as far as its head tells. Changes nothing in it."""
-    # The file is opened and closed here before SQLite has it open: closing any handle on it drops SQLite's own locks.
+    """Raise unless the file is ours and, judging by its header, intact. Changes nothing in it."""
+    # The file is opened and closed before SQLite opens it: closing any handle on it drops SQLite's own locks.
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
         size = os.fstat(file.fileno()).st_size
     advice = f"restore a backup; to start empty, move {' and '.join([path.name, *_traces(path)])} away"
     if not any(head):
-        # SQLite would take it for a new one, and remove the log beside it.
+        # SQLite would treat it as new and remove the log beside it.
         raise DamageError(f"{path} {'begins with zeros' if head else 'is empty'}, so its data is lost: {advice}")
     if not head.startswith(MAGIC):
         raise StorageError(f"{path} is not a database of this broker: move it away or choose another data folder")
@@ -227,13 +228,13 @@ def refuse_foreign(path: Path) -> None:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The schema's version; 0 when nothing is there yet."""
+    """The schema version; 0 for an empty database."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
 def migrations() -> dict[int, str]:
-    """Script by the version it leads to."""
+    """Migration scripts by the version they lead to."""
     folder = files("rabbitlike.storage") / "migrations"
     scripts = {int(file.name[:4]): file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")}
     return dict(sorted(scripts.items()))
@@ -244,7 +245,7 @@ def present_version() -> int:
 
 
 def _make(path: Path, durability: Durability) -> None:
-    """A new database, whole or not at all: a file of this name that is empty was never left by a crash."""
+    """Make a new database, complete or not at all: a crash never leaves an empty file of this name."""
     unfinished = path.with_name(f"{path.name}.new")
     try:
         _remove_unfinished(unfinished)
@@ -268,7 +269,7 @@ def _remove_unfinished(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """See that a file, or the names in a folder, are on the disk."""
+    """Sync a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -279,8 +280,8 @@ def sync(path: Path) -> None:
 def _bring_to_present(connection: sqlite3.Connection, path: Path) -> None:
     version = version_of(connection)
     if version == 0:
-        # Both are fixed when the first table is made. Pages that know their owner (auto_vacuum) let the file shrink,
-        # and let a batch be deleted without reading its data: 1 GB goes in 0.05 s instead of seconds.
+        # Both are fixed when the first table is created. With auto_vacuum, pages know their owner: the file can shrink,
+        # and a batch is deleted without reading its data: 1 GB takes 0.05 s instead of seconds.
         connection.executescript(f"PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = incremental;")
     (mode,) = connection.execute("PRAGMA journal_mode = wal").fetchone()
     if mode != "wal":
@@ -302,7 +303,7 @@ def _bring_to_present(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _run_whole(connection: sqlite3.Connection, script: str, version: int) -> None:
-    """The script and the version it leads to, as one transaction."""
+    """Run the script and set the version it leads to, as one transaction."""
     try:
         connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {version};\nCOMMIT;")
     finally:
@@ -311,10 +312,11 @@ def _run_whole(connection: sqlite3.Connection, script: str, version: int) -> Non
 
 
 def grow_log(path: Path, octets: int, enough: int) -> int:
-    """Make the write-ahead log longer by zeros, up to ``enough``, if the disk has room. How long it is.
+    """Extend the write-ahead log with zeros, up to ``enough``, if the disk has space; return its length.
 
-    Overwriting costs half of what appending costs to fsync: no block is allocated, the file system's journal stays
-    out of it. Zeros are no valid frame, so SQLite takes them for the log's end. Nobody may write to the log meanwhile.
+    An fsync after overwriting costs half of one after appending: no block is allocated and the file system's journal is
+    not involved. Zeros are no valid frame, so SQLite takes them for the log's end. No connection may write to the log
+    meanwhile.
     """
     log = log_of(path)
     try:

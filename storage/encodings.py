@@ -1,19 +1,19 @@
-"""How Parquet packs columns: which rows have a value, words by their numbers, whole numbers by what they grow.
+"""Parquet encodings of columns: definition levels, dictionary indices, and deltas of whole numbers.
 
-Loops over rows, and nothing else: `storage/parquet.py` knows what they are for. They touch no object, so that others
-may run Python meanwhile. A caller gives arrays that are long enough for all rows; `present` is filled with the values
-of those that have one, `levels` (all zero before) with a bit for each of those rows.
+Only loops over rows; `storage/parquet.py` uses them. They touch no objects, so that other threads can run Python
+meanwhile. The caller passes arrays that are long enough for all rows; `present` receives the values of the rows that
+have one, `levels` (initially zero) gets a bit for each of these rows.
 """
 
 from rabbitlike.storage import native
 from rabbitlike.storage.columns import CELLS
 
-#: Differences that share a smallest one, and those of them that share a width.
+#: Deltas that share a minimum, and the number of them that share a bit width.
 _BLOCK = 128
 _PART = 32
 _PARTS = 4
 _LOW = 0xFFFFFFFF
-#: Places where a word is looked for before it is taken for a new one.
+#: Slots searched for a word before it counts as new.
 _LOOKS = 16
 
 
@@ -27,7 +27,7 @@ def split(
     fifth: memoryview,
     sixth: memoryview,
 ) -> int:
-    """The numbers of all rows, each kind by itself; a bit for each kind of which not all are the same."""
+    """Split the cells of all rows into one array per number; return a bit for each number that is not constant."""
     lock = native.let_go()
     differ = _split(cells, count, first, second, third, fourth, fifth, sixth)
     native.take_back(lock)
@@ -35,8 +35,8 @@ def split(
 
 
 def words(codes: memoryview, count: int, table: memoryview, width: int, out: bytearray, levels: bytearray) -> int:
-    """Numbers of words as `table` has them, -1 for none, in so many bits each, filled up to a whole group of eight;
-    how many rows have one."""
+    """Encode the indices that `table` gives for the codes (-1: none) in `width` bits each, padded to a whole group of
+    eight. Return how many rows have one."""
     lock = native.let_go()
     found = _words(codes, count, table, width, out, levels)
     native.take_back(lock)
@@ -52,7 +52,7 @@ def take(
     present: memoryview,
     levels: bytearray,
 ) -> int:
-    """Numbers from zero on, each times `scale`, of rows whose code is marked; how many there are."""
+    """Collect the non-negative numbers, times `scale`, of rows whose code is marked; return how many there are."""
     lock = native.let_go()
     found = _take(values, codes, count, marks, scale, present, levels)
     native.take_back(lock)
@@ -60,7 +60,7 @@ def take(
 
 
 def grow(values: memoryview, count: int, out: bytearray) -> int:
-    """At least one number, each as its difference to the one before (DELTA_BINARY_PACKED); how many octets that are."""
+    """Encode at least one number as deltas (DELTA_BINARY_PACKED); return the size in octets."""
     lock = native.let_go()
     end = _grow(values, count, out)
     native.take_back(lock)
@@ -70,8 +70,8 @@ def grow(values: memoryview, count: int, out: bytearray) -> int:
 def number(
     ends: memoryview, octets: bytearray, slots: memoryview, codes: memoryview, table: memoryview, out: bytearray
 ) -> tuple[int, int]:
-    """Texts as words: each that is not empty once, its length before it; how many there are, and how many octets that
-    takes. `codes` and `table` are filled as `words` wants them. `slots` are as many as a power of two."""
+    """Build a dictionary of texts: write each distinct non-empty text once, after its length. Return the number of
+    texts and the octets written. Fills `codes` and `table` for `words`. The number of slots must be a power of two."""
     lock = native.let_go()
     found, end = _number(ends, len(ends), octets, slots, len(slots) - 1, codes, table, out)
     native.take_back(lock)
@@ -79,13 +79,13 @@ def number(
 
 
 def widen(numbers: memoryview, count: int, out: memoryview) -> None:
-    """The same numbers, in more octets each."""
+    """Copy numbers to an array of larger items."""
     for at in range(count):
         out[at] = numbers[at]
 
 
 def spread(starts: memoryview, values: memoryview, scale: int, count: int, out: memoryview) -> None:
-    """Each value, times `scale`, from the row on that is its start."""
+    """Fill rows from each start on with its value times `scale`."""
     runs = len(starts)
     for run in range(runs):
         value = values[run] * scale
@@ -94,7 +94,7 @@ def spread(starts: memoryview, values: memoryview, scale: int, count: int, out: 
 
 
 def count_up(first: int, count: int, out: bytearray) -> int:
-    """So many numbers from `first` on, as `grow` would put them."""
+    """Encode ``count`` consecutive numbers from `first` on, as `grow` would."""
     end = _put_head(out, count, first)
     at = 1
     while at < count:
@@ -226,7 +226,7 @@ def _grow(values: memoryview, count: int, out: bytearray) -> int:
 
 
 def _put_block(values: memoryview, start: int, stop: int, least: int, out: bytearray, end: int) -> int:
-    """The widths of a block's parts, and these: what each difference is above the least."""
+    """Write the bit widths of a block's parts, then each delta minus the minimum."""
     widths = end
     end = _put_none(out, end)
     for part in range(_PARTS):
@@ -247,7 +247,7 @@ def _put_block(values: memoryview, start: int, stop: int, least: int, out: bytea
 
 
 def _put_part(values: memoryview, first: int, last: int, least: int, width: int, out: bytearray, end: int) -> int:
-    """Each in so many bits, the lowest first; whatever is missing is zero."""
+    """Pack each number in ``width`` bits, lowest bits first, padded with zeros."""
     full = end + _PARTS * width
     waiting = 0
     bits = 0
@@ -255,7 +255,7 @@ def _put_part(values: memoryview, first: int, last: int, least: int, width: int,
         rest = values[at] - values[at - 1] - least
         left = width
         while left > 0:
-            # In halves, since eight octets and the bits before them are more than a machine's word holds.
+            # In halves, because eight octets plus the pending bits exceed a machine word.
             waiting |= (rest & _LOW) << bits
             bits += left if left < 32 else 32
             rest >>= 32
@@ -273,7 +273,7 @@ def _put_part(values: memoryview, first: int, last: int, least: int, width: int,
 
 
 def _put_none(out: bytearray, end: int) -> int:
-    """No bits for any part of a block: all differences are the same."""
+    """Write zero widths for all parts of a block: all deltas are equal."""
     for at in range(end, end + _PARTS):
         out[at] = 0
     return end + _PARTS
@@ -301,7 +301,8 @@ def _number(
         if size > 0:
             slot = native.mix(octets, start, size) & mask
             looks = 0
-            # A slot holds the row where a word was seen first. Whatever is not found soon may stand there twice.
+            # A slot holds the row where a word was first seen. A word not found within _LOOKS slots may be written
+            # twice.
             while looks < _LOOKS and slots[slot] >= 0:
                 row = slots[slot]
                 begin = ends[row - 1] if row > 0 else 0

@@ -1,5 +1,4 @@
-"""What SQLite and the operating system say, in words for whoever runs the broker: one line, what happened and what to
-do."""
+"""Turns errors of SQLite and the operating system into one line for the operator: what happened and what to do."""
 
 import sqlite3
 from pathlib import Path
@@ -7,7 +6,7 @@ from typing import Final
 
 from rabbitlike.storage.api import StorageError, WorkError
 
-#: By SQLite's primary result code. {path} is the database, {error} SQLite's own words.
+#: By SQLite's primary result code. {path} is the database, {error} SQLite's own text.
 _ADVICE: Final = {
     "SQLITE_FULL": "no space left for {path}: free some on that disk; commits are retried until they succeed",
     "SQLITE_READONLY": "{path} cannot be written ({error}): give this user write access to the file and its folder",
@@ -21,7 +20,7 @@ _ADVICE: Final = {
     "SQLITE_NOMEM": "out of memory while using {path}: give the broker more",
 }
 
-#: SQLite's result codes for what is wrong with the work itself.
+#: SQLite's result codes for faults in the work itself.
 _FAULTS: Final = {
     "SQLITE_CONSTRAINT",
     "SQLITE_ERROR",
@@ -36,7 +35,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
     """The StorageError to raise from `error`."""
     if isinstance(error, OSError):
         return StorageError(f"{error.filename or path} cannot be used: {error.strerror or error}")
-    # None when the error is not SQLite's but that of Python's module, or a result code it has no name for.
+    # None if the error comes from Python's sqlite3 module, or if SQLite's result code has no name there.
     name: str = getattr(error, "sqlite_errorname", None) or ""
     while name:
         if advice := _ADVICE.get(name):
@@ -50,6 +49,6 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
 
 
 def blame(error: Exception, path: Path) -> WorkError:
-    """The error to raise when what was to be done can never be done."""
+    """The WorkError to raise for work that can never be committed."""
     kind = getattr(error, "sqlite_errorname", None) or type(error).__name__
     return WorkError(f"{path} cannot take what is to be written ({kind}: {error}): this is a fault in rabbitlike")

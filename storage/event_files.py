@@ -1,8 +1,8 @@
-"""Files of events: `events/date=YYYY-MM-DD/hour=HH/ev-<node>-<seq>.parquet`, written by a thread of their own.
+"""Event files `events/date=YYYY-MM-DD/hour=HH/ev-<node>-<seq>.parquet`, written by their own thread.
 
-A file is written under a name that begins with `.tmp-`, made durable, and only then given its own: readers that pass
-over names with a dot, as Spark does, see whole files or none. Without pyarrow they are `.jsonl.gz`, with the same
-columns. Whoever hands rows over never waits: what does not fit in the queue is refused.
+A file is written under a name that begins with `.tmp-`, synced, and then renamed: readers that ignore names with a
+leading dot, as Spark does, see only complete files. Without pyarrow the files are `.jsonl.gz` with the same columns.
+Submitting rows never blocks: rows that do not fit in the queue are refused.
 """
 
 import json
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 
 FOLDER: Final = "events"
 UNFINISHED: Final = ".tmp-"
-#: Lots of rows that may wait to be written.
+#: Lots of rows that can wait to be written.
 WAITING: Final = 4
 
-#: Makes the columns, on the thread that writes them.
+#: Makes the columns, in the writing thread.
 Make = Callable[[], Mapping[str, Column]]
 
 
@@ -44,12 +44,12 @@ class Lot(NamedTuple):
     first_seq: int
     at_ms: int
     make: Make
-    #: Called when the rows are not needed any more, on the thread that writes.
+    #: Called in the writing thread when the rows are no longer needed.
     done: Callable[[], None] = lambda: None
 
 
 def pyarrow() -> "ModuleType | None":
-    """What writes Parquet, if it is installed."""
+    """The pyarrow module, if it is installed."""
     try:
         for name in ("pyarrow.compute", "pyarrow.parquet"):
             import_module(name)
@@ -59,7 +59,7 @@ def pyarrow() -> "ModuleType | None":
 
 
 class EventFiles:
-    """The files of one broker. Its thread starts with the first rows."""
+    """The event files of one broker. The thread starts with the first rows."""
 
     def __init__(self, folder: Path, node: str, schema: Schema, *, max_age_s: int, max_bytes: int) -> None:
         self.folder = folder
@@ -70,12 +70,12 @@ class EventFiles:
         self._waiting: Queue[Lot | None] = Queue(WAITING)
         self._thread: Thread | None = None
         self._parquet: Parquet | None = None
-        #: Whole files, the oldest first, and how large each is; looking for them is for the start alone.
+        #: Complete files and their sizes, oldest first; listed once, at the start.
         self._kept: deque[tuple[Path, int]] | None = None
         self._bytes = 0
 
     def submit(self, lot: Lot) -> bool:
-        """Write these soon. False: too much waits already."""
+        """Queue rows for writing. False if too many lots wait."""
         try:
             self._waiting.put_nowait(lot)
         except Full:
@@ -87,11 +87,11 @@ class EventFiles:
         return True
 
     def drain(self) -> None:
-        """Write what waits: there is room for more then. Blocks."""
+        """Write all waiting lots, so that the queue is empty. Blocks."""
         self._waiting.join()
 
     def close(self) -> None:
-        """Write what waits, and that was all. Blocks."""
+        """Write all waiting lots and end the thread. Blocks."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
@@ -103,14 +103,14 @@ class EventFiles:
             try:
                 self.write(lot)
                 self.forget(lot.at_ms)
-            except Exception:  # a full disk, most likely: the broker goes on without its log
+            except Exception:  # most likely a full disk: the broker continues without its event log
                 log.exception("events could not be written")
             finally:
                 lot.done()
                 self._waiting.task_done()
 
     def write(self, lot: Lot) -> Path:
-        """Write one file; where it is. Blocks."""
+        """Write one file; return its path. Blocks."""
         columns = lot.make()
         arrow = pyarrow()
         name = f"ev-{self._node}-{lot.first_seq}" + (".jsonl.gz" if arrow is None else ".parquet")
@@ -128,14 +128,15 @@ class EventFiles:
         _make_durable(unfinished)
         finished = folder / name
         kept, size = self._known(), unfinished.stat().st_size
-        # The folder is not made durable: a power cut may take the last files, whole, and queues need not wait for them.
+        # The folder is not synced: a power cut may lose the last files, each as a whole, but queues need not wait for
+        # them.
         unfinished.rename(finished)
         kept.append((finished, size))
         self._bytes += size
         return finished
 
     def forget(self, now_ms: int) -> None:
-        """Delete what is too old, and of the rest the oldest files that are too much; the last one stays."""
+        """Delete files that are too old, then the oldest files over the size limit; always keep the last file."""
         oldest = (
             f"{datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(seconds=self._max_age_s):date=%Y-%m-%d/hour=%H}"
         )
@@ -152,7 +153,7 @@ class EventFiles:
                     folder.rmdir()
 
     def files(self) -> Iterator[Path]:
-        """All whole files."""
+        """All complete files."""
         return self.folder.glob("date=*/hour=*/ev-*")
 
     def _known(self) -> deque[tuple[Path, int]]:
@@ -162,7 +163,7 @@ class EventFiles:
         return self._kept
 
     def _tidy(self) -> None:
-        """What a crash left half written."""
+        """Delete files that a crash left incomplete."""
         for path in self.folder.glob(f"date=*/hour=*/{UNFINISHED}*"):
             path.unlink(missing_ok=True)
 
@@ -188,7 +189,7 @@ def _write_json(path: Path, columns: Mapping[str, Column], schema: Schema) -> No
 
 
 def shown(kind: str, value: object) -> object:
-    """A value as JSON shows it."""
+    """A value in its JSON form."""
     if kind == "timestamp" and isinstance(value, int):
         return f"{datetime.fromtimestamp(value / 1_000_000, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
     return bool(value) if kind == "boolean" else value

@@ -1,4 +1,4 @@
-"""Looks for events in the files that were written of them, newest first. Blocks: call it on a thread."""
+"""Searches the event files, newest first. Blocks: call it in a thread."""
 
 import json
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ Row = dict[str, object]
 
 
 def search(folder: Path, question: Question) -> list[Row]:
-    """The newest rows that answer, oldest first."""
+    """The newest matching rows, oldest first."""
     found: list[Row] = []
     for path in sorted(folder.glob("date=*/hour=*/ev-*"), key=_seq_of, reverse=True):
         if not _may_hold(path, question):
             continue
         try:
             rows = list(_read_json(path, question) if path.suffix == ".gz" else _read_parquet(path, question))
-        except FileNotFoundError:  # too old, and gone meanwhile
+        except FileNotFoundError:  # deleted meanwhile because of its age
             continue
         found[:0] = rows[-(question.limit - len(found)) :]
         if len(found) >= question.limit:
@@ -34,7 +34,7 @@ def _seq_of(path: Path) -> int:
 
 
 def _may_hold(path: Path, question: Question) -> bool:
-    """Files of an hour hold events of that hour."""
+    """Whether the file can contain matching events: a file of an hour holds only events of that hour."""
     hour = path.parent.relative_to(path.parents[2]).as_posix()
     return (question.since_ms is None or hour >= _hour_of(question.since_ms)) and (
         question.until_ms is None or hour <= _hour_of(question.until_ms)
@@ -47,7 +47,7 @@ def _hour_of(at_ms: int) -> str:
 
 def _read_parquet(path: Path, question: Question) -> Iterator[Row]:
     arrow: Any = pyarrow()
-    if arrow is None:  # written by another installation
+    if arrow is None:  # written by an installation with pyarrow
         return
     field = arrow.compute.field
     wanted = field("vhost") == question.vhost
@@ -59,7 +59,7 @@ def _read_parquet(path: Path, question: Question) -> Iterator[Row]:
         wanted &= field("ts") >= arrow.scalar(question.since_ms * 1000, arrow.timestamp("us", tz="UTC"))
     if question.until_ms is not None:
         wanted &= field("ts") <= arrow.scalar(question.until_ms * 1000, arrow.timestamp("us", tz="UTC"))
-    # The file alone: the names of its folders are no columns.
+    # Open the file alone: the names of its folders are not columns.
     with arrow.parquet.ParquetFile(path) as file:
         found = file.read().filter(wanted)
     times = found.column("ts").cast(arrow.int64()).to_pylist()

@@ -1,7 +1,7 @@
-"""Tells whether the files that SQLite has open are still the ones in the data folder.
+"""Checks that the files that SQLite has open are still the ones in the data folder.
 
-A file that is deleted, moved or replaced under a running process stays open: SQLite goes on writing to it and reports
-no error, but nobody will find it after a restart.
+A file that is deleted, moved or replaced while a process uses it stays open: SQLite keeps writing to it without an
+error, but after a restart the data is gone.
 """
 
 import os
@@ -12,26 +12,26 @@ from typing import Final
 from rabbitlike.storage.api import StorageError
 from rabbitlike.storage.database import HEAD_BYTES, log_of
 
-#: What to do about the database, and about its log.
+#: The remedies for the database and for its log.
 _REMEDY: Final = "put it back, or save it before the broker stops (docs/durability.md says how)"
 _LOG_REMEDY: Final = "put it back, or restart the broker: stopping it with SIGTERM saves what was confirmed"
 
 
 class DataFiles:
-    """The database and its write-ahead log, which must both exist when this is made.
+    """The database and its write-ahead log; both must exist when this is created.
 
-    Close it after SQLite has closed the database: closing any handle on that drops SQLite's own locks.
+    Close it after SQLite has closed the database: closing any handle on the database drops SQLite's own locks.
     """
 
     def __init__(self, path: Path) -> None:
-        #: What was wrong when somebody looked last.
+        #: The fault found by the last check.
         self.fault: StorageError | None = None
         self._path, self._log_path = str(path), str(log_of(path))
         self._database = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._log = -1
 
     def watch_log(self) -> None:
-        """SQLite has opened the log by now."""
+        """Open the log, after SQLite has opened it."""
         self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -40,14 +40,14 @@ class DataFiles:
             os.close(self._log)
 
     def are_safe(self) -> bool:
-        """Quickly, after each commit: neither file was deleted by now. One that was moved still has what is written
-        to it: `find_fault` sees that."""
+        """A quick check after each commit: neither file was deleted. A file that was moved still has its data;
+        `find_fault` detects that."""
         if self.fault is None and fstat(self._database).st_nlink and fstat(self._log).st_nlink:
             return True
         return self.find_fault() is None
 
     def find_fault(self) -> StorageError | None:
-        """What is wrong and what to do; None while both files are in their places."""
+        """The fault and its remedy; None if both files are in their places."""
         self.fault = _compare(self._database, self._path, _REMEDY) or _compare(self._log, self._log_path, _LOG_REMEDY)
         return self.fault
 

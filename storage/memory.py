@@ -1,10 +1,10 @@
-"""A store that keeps nothing: what is in the broker's memory is all there is, and it ends with the process."""
+"""A store that keeps nothing: data exists only in the broker's memory and ends with the process."""
 
 from rabbitlike.storage.api import BatchReader, Recovered, StorageError, Work
 
 
 class MemoryStore:
-    """Satisfies the port and has nothing to do."""
+    """Implements the port without storing anything."""
 
     is_durable = False
 

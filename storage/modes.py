@@ -1,6 +1,6 @@
-"""Access modes: what the broker writes is for its own user alone (folders 0700, files 0600), whatever the umask.
+"""Access modes: files of the broker are private to its user (folders 0700, files 0600), whatever the umask.
 
-SQLite gives its log and index the mode of the database file, which is therefore made before SQLite opens it.
+SQLite gives its log and index the mode of the database file, so that file is created before SQLite opens it.
 """
 
 import logging
@@ -18,23 +18,23 @@ log = logging.getLogger(__name__)
 
 
 def private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file, made private: the `opener` of `open()`. Devices and pipes keep their mode."""
+    """Open a file and make it private: the `opener` of `open()`. Devices and pipes keep their mode."""
     handle = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
     state = os.fstat(handle)
     if stat.S_ISREG(state.st_mode) and stat.S_IMODE(state.st_mode) != FILE_MODE:
-        with suppress(PermissionError):  # another user's
+        with suppress(PermissionError):  # it belongs to another user
             os.fchmod(handle, FILE_MODE)
     return handle
 
 
 def make_private_file(path: Path) -> None:
-    """Make an empty file, unless there is one."""
+    """Make an empty private file, unless it exists."""
     if not path.exists():
         os.close(private(path, os.O_RDWR | os.O_CREAT))
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that is still there after a power cut, unless there is one. Folders above it get usual modes."""
+    """Make a private folder that survives a power cut, unless it exists. Folders above it get default modes."""
     if folder.is_dir():
         return
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def make_private_folders(folder: Path, *, below: Path) -> None:
-    """Make a folder and all that is missing between it and `below`, that included. A power cut may take them."""
+    """Make a private folder and all missing folders between it and `below`, inclusive. A power cut may remove them."""
     if folder.is_dir():
         return
     if folder != below:
@@ -57,9 +57,9 @@ def make_private_folders(folder: Path, *, below: Path) -> None:
 
 
 def tighten(folder: Path, *names: str) -> None:
-    """Take access to the data folder, and to what these patterns name in it, from other users; say so if there was any.
+    """Make the data folder, and the files in it that match the patterns, private; log a warning if they were not.
 
-    A folder that holds other things as well (`/tmp`, a home) keeps its mode: others may need to get there.
+    A folder that also holds other files (`/tmp`, a home) keeps its mode: others may need access.
     """
     folder = folder.resolve()
     ours = {path for name in names for path in folder.glob(name)}
@@ -73,7 +73,8 @@ def tighten(folder: Path, *names: str) -> None:
 
 
 def _tighten(path: Path) -> int:
-    """Files and folders that were not private: this one, and those in it. One that is private hides what is in it."""
+    """Make a file, or a folder with its contents, private; return how many were not. A private folder hides its
+    contents."""
     try:
         mode = path.lstat().st_mode
         if not mode & OTHERS or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

@@ -1,4 +1,4 @@
-# What loops over rows leave to the machine, as inline C. The pure twin is native.py: the two must do the same.
+# Primitives for loops over rows, as inline C. The pure twin is native.py: the two must do the same.
 
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy

@@ -1,31 +1,31 @@
-"""What loops over rows leave to the machine: the pure twin of ``native.pxd``.
+"""Primitives for loops over rows: the pure twin of ``native.pxd``.
 
-The loops say ``native.put_u32(out, at, value)``. Compiled, that is the inline C of the ``.pxd``; pure, it is the
+The loops call ``native.put_u32(out, at, value)``. Compiled, that is the inline C of the ``.pxd``; pure, it is the
 function here. Both must do the same; this module itself is never compiled.
 """
 
 
 def let_go() -> object:
-    """Let other threads run Python meanwhile. Until ``take_back`` no object may be touched."""
+    """Release the interpreter lock. No object may be touched until ``take_back``."""
     return None
 
 
 def take_back(lock: object) -> None:
-    """Wait for one's turn to run Python again."""
+    """Acquire the interpreter lock again."""
 
 
 def put_u32(out: bytearray, at: int, value: int) -> None:
-    """The lower 32 bits, the lowest octet first."""
+    """Write the lower 32 bits, little-endian."""
     out[at : at + 4] = (value & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def mix(octets: bytearray, start: int, size: int) -> int:
-    """A number that is most likely another one for other octets. The twins need not agree on which."""
+    """A hash of the octets. The twins may return different values."""
     return hash(bytes(octets[start : start + size]))
 
 
 def same(octets: bytearray, at: int, other: int, size: int) -> bool:
-    """Are there the same octets in both places?"""
+    """Whether both places hold the same octets."""
     return octets[at : at + size] == octets[other : other + size]
 
 

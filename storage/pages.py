@@ -1,7 +1,7 @@
-"""Reads batches back for paging: at once, on the loop's own thread, past the writer and never in its way.
+"""Reads batches back for paging: synchronously, on the loop's own thread, without using or blocking the writer.
 
-Sees everything that was committed, and whether it still is what was written. Each read ends its own read transaction,
-so it never keeps the log from starting over; a large batch is read piece by piece, and keeps it for that long.
+Reads see everything committed, and verify its checksum. Each read ends its own read transaction, so it never keeps the
+log from restarting; a large batch is read in pieces, and keeps the log from restarting for that long.
 """
 
 import sqlite3
@@ -18,8 +18,7 @@ _READ_CHECKSUM: Final = "SELECT checksum FROM batches WHERE batch_id = ?"
 
 
 def is_whole(data: bytes, checksum: int | None) -> bool:
-    """Whether the data of a batch is what was written. What has no checksum, from before there were any, is taken for
-    that."""
+    """Whether the data of a batch matches its checksum. Batches without one, from the first schema, count as intact."""
     return checksum is None or crc32(data) == checksum
 
 
@@ -55,7 +54,7 @@ class BlobReader:
 
 
 class Pages:
-    """A connection that only reads. Belongs to the thread that made it."""
+    """A read-only connection. Belongs to the thread that created it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,7 +82,7 @@ class Pages:
             raise explain(error, self._path) from error
 
     def spare_bytes(self) -> int:
-        """Pages of the file that hold nothing, in octets: the next batches go there before the file grows."""
+        """The size of the file's free pages: new batches use them before the file grows."""
         try:
             (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         except sqlite3.Error:

@@ -1,8 +1,9 @@
-"""Columns as a Parquet file: one row group, each column a page and, where it has few words, a page of those.
+"""Writes columns as a Parquet file: one row group, one page per column, and a dictionary page for columns with few
+words.
 
-Written here because of what it costs: rows come packed, their words numbered, and most columns hold one value over and
-over, which takes no look at a row. A library that is handed the same takes ten times as long. Only what readers have
-known since Parquet 1.0 and Delta encoding is used; tests read everything back with pyarrow and Spark.
+Our own writer, because of its cost: rows come packed with numbered words, and most columns are constant, which takes no
+loop over rows. A library takes ten times as long for the same input. It uses only features that readers know since
+Parquet 1.0, and delta encoding; tests read everything back with pyarrow and Spark.
 """
 
 from array import array
@@ -18,13 +19,13 @@ MAGIC: Final = b"PAR1"
 Schema = Sequence[tuple[str, str, bool]]
 Compress = Callable[[bytes], bytes]
 
-# Numbers of the format. spec: parquet.thrift
+# Constants of the format. spec: parquet.thrift
 BOOLEAN, INT32, INT64, BYTE_ARRAY = 0, 1, 2, 6
 PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8
 DATA_PAGE, DICTIONARY_PAGE = 0, 2
 UNCOMPRESSED, ZSTD = 0, 6
 UTF8, TIMESTAMP_MICROS = 0, 10
-#: Our word for a column's type: the type of its values, and what they mean.
+#: Physical and logical type by our name of a column's type.
 KINDS: Final = {
     "bigint": (INT64, None),
     "int": (INT32, None),
@@ -32,30 +33,30 @@ KINDS: Final = {
     "string": (BYTE_ARRAY, UTF8),
     "timestamp": (INT64, TIMESTAMP_MICROS),
 }
-#: A page below this is not worth compressing.
+#: Smaller pages are not compressed.
 LEAST_BYTES: Final = 512
 
 
 class Page(NamedTuple):
-    """The values of a column, not compressed."""
+    """The values of a column, uncompressed."""
 
     octets: bytes
     encoding: int
-    #: How many words, and they themselves.
+    #: The number of words in the dictionary, and the dictionary.
     words: int = 0
     dictionary: bytes = b""
-    #: The least and the greatest, packed.
+    #: Minimum and maximum, packed.
     bounds: tuple[bytes, bytes] | None = None
 
 
 class Parquet:
-    """Makes files of one schema, one after the other, in the same memory."""
+    """Makes files of one schema in succession, reusing the memory."""
 
     def __init__(self, schema: Schema, compress: Compress) -> None:
         self._schema = schema
         fields = [_field(*field) for field in schema]
         self._fields = [struct((4, Octets(b"schema")), (5, len(fields))), *fields]
-        #: Makes zstd of what it is given.
+        #: Compresses with zstd.
         self._compress = compress
         self._encoder = _Encoder(0)
 
@@ -76,12 +77,12 @@ class Parquet:
             (3, Long(count)),
             (4, [struct((1, chunks), (2, Long(at - len(MAGIC))), (3, Long(count)))]),
             (6, Octets(b"rabbitlike")),
-            (7, [struct((1, struct()))] * len(chunks)),  # the order of bounds is that of the type
+            (7, [struct((1, struct()))] * len(chunks)),  # bounds are in the order of the type
         )
         return [*pieces, footer, pack_struct("<I", len(footer)), MAGIC]
 
     def _chunk(self, name: str, kind: str, page: Page, count: int, at: int) -> tuple[list[bytes], bytes]:
-        """A column as it stands in the file, from `at` on, and what the footer says of it."""
+        """A column chunk for offset `at` of the file, and its metadata for the footer."""
         codec = ZSTD if len(page.octets) + len(page.dictionary) >= LEAST_BYTES else UNCOMPRESSED
         squeeze = self._compress if codec == ZSTD else bytes
         written: list[bytes] = []
@@ -110,7 +111,7 @@ class Parquet:
 
 
 class _Encoder:
-    """Makes pages of the columns of one file after the other."""
+    """Encodes the columns of successive files as pages."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -118,18 +119,18 @@ class _Encoder:
         whole = [memoryview(array("q", bytes(8 * capacity))) for _ in range(3)]
         halves = [memoryview(array("i", bytes(4 * capacity))) for _ in range(4)]
         self._present = whole[2]
-        #: The numbers of all rows, by their field in `Packed`, and a bit for each field that is not always the same.
+        #: The numbers of all rows, by their field in `Packed`, and a bit for each field that is not constant.
         self._fields = [whole[0], whole[1], *halves]
         self._differ = 0
         self._split_of: memoryview | None = None
-        # Numbers take eight octets at most, and each block of 128 a few more.
+        # Numbers take at most eight octets, plus a few octets for each block of 128.
         self._out = bytearray(10 * capacity + 4096)
 
     def fits(self, count: int) -> bool:
         return count <= self._capacity
 
     def begin(self, count: int) -> None:
-        """A file of so many rows."""
+        """Begin a file of this many rows."""
         self._count = count
         self._split_of = None
 
@@ -147,7 +148,7 @@ class _Encoder:
         return self._whole(column.values, "<i" if kind == "int" else "<q")
 
     def _numbers(self, packed: Packed) -> tuple[memoryview, bool]:
-        """Those of all rows; are they all the same?"""
+        """The numbers of all rows, and whether they are all the same."""
         if self._split_of is not packed.cells:
             self._split_of = packed.cells
             self._differ = encodings.split(packed.cells, self._count, *self._fields)
@@ -156,7 +157,7 @@ class _Encoder:
     # Words
 
     def _words(self, column: Codes, nullable: bool) -> Page:
-        """Each word once, and its number for each row."""
+        """A dictionary of the words, and the index of each row."""
         numbers: dict[str | int, int] = {}
         table = array("i", (-1 if word is None else numbers.setdefault(word, len(numbers)) for word in column.words))
         dictionary = b"".join([_plain(word) for word in numbers])
@@ -183,7 +184,7 @@ class _Encoder:
         return Page(levels + head + self._written(groups * width), DICTIONARY, words, dictionary)
 
     def _truths(self, column: Codes) -> Page:
-        """A bit for each row."""
+        """One bit per row."""
         table = array("i", (0 if word else -1 for word in column.words))
         bits = self._bits()
         if column.codes is None or len(set(table)) == 1:
@@ -227,7 +228,7 @@ class _Encoder:
     # Texts
 
     def _texts(self, column: Texts) -> Page:
-        """Words whose numbers nobody knows yet: most come again."""
+        """Texts, encoded with a dictionary, because most of them repeat."""
         ends, count = column.ends, self._count
         if ends[-1] == 0:
             return Page(self._same_levels(False), PLAIN)
@@ -243,7 +244,7 @@ class _Encoder:
     def _written(self, end: int) -> bytes:
         return bytes(memoryview(self._out)[:end])
 
-    # Which rows have a value
+    # Definition levels
 
     def _bits(self) -> bytearray:
         return bytearray(-(-self._count // 8))
@@ -261,7 +262,7 @@ class _Encoder:
 
 
 def readable(ends: memoryview, octets: bytearray) -> tuple[memoryview, bytearray]:
-    """Texts of UTF-8, whatever they were."""
+    """Convert texts to valid UTF-8, replacing invalid octets."""
     found, places, start = bytearray(), array("i"), 0
     for end in ends:
         found += octets[start:end].decode("utf-8", "replace").encode()
@@ -282,7 +283,7 @@ def _long(number: int) -> bytes:
 
 
 def _only(number: int, words: int, count: int) -> bytes:
-    """The same word in all rows; those without a value are not asked."""
+    """The same word in all rows; rows without a value are not stored."""
     width = _width(words)
     return bytes((width,)) + varint(count << 1) + number.to_bytes(-(-width // 8), "little")
 

@@ -1,8 +1,6 @@
-"""What outlived the last run, read at boot: records, descriptors of batches, bitmaps, marks, attempts; never a
-message's data.
+"""Reads what the last run stored, at boot: records, batch descriptors, bitmaps, marks, attempts; never message data.
 
-Drops what is meant to be gone (transient batches, leftovers of deleted ones) and says what it could not make sense
-of.
+Deletes what should be gone (transient batches, leftovers of deleted ones) and reports what it could not interpret.
 """
 
 import sqlite3
@@ -13,7 +11,7 @@ from typing import Final
 from rabbitlike.storage.api import AttemptRecord, Batch, Record, Recovered, SeenKey
 from rabbitlike.storage.transaction import DESCRIBE, text
 
-#: Of every batch. `{source}` is batch_descriptors, or batches: the same, but pages of data are read with it.
+#: The descriptors of all batches. `{source}` is batch_descriptors, or batches: same columns, but reads data pages too.
 DESCRIPTORS: Final = """
     SELECT batch_id, queue_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
     FROM {source} ORDER BY queue_id, level, first_position
@@ -24,7 +22,7 @@ ATTEMPTS: Final = "SELECT queue_id, position, count, due_at_ms, batch_id, batch_
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was recovered, and what the writer must know of it."""
+    """The recovered data, and what the writer must know about it."""
 
     recovered: Recovered
     marked: set[int]
@@ -65,12 +63,12 @@ def recover(connection: sqlite3.Connection) -> Recovery:
 
 
 def descriptor(row: Sequence[int], bitmap: bytes) -> Batch:
-    """A batch without its data, of a row of DESCRIPTORS."""
+    """A batch without its data, from a row of DESCRIPTORS."""
     return Batch(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), b"", bitmap)
 
 
 def faults_of(batch: Batch) -> str:
-    """What cannot be true of a batch, in words; empty when nothing."""
+    """Describe what is impossible in a descriptor; empty if nothing is."""
     if not 0 < batch.count <= batch.last_position - batch.first_position + 1:
         return f"has {batch.count} messages at positions {batch.first_position} to {batch.last_position}"
     if batch.body_bytes < 0:
@@ -96,7 +94,7 @@ def _batches(connection: sqlite3.Connection, bitmaps: dict[int, bytes], troubles
 
 
 def _take_back_unfinished(connection: sqlite3.Connection) -> None:
-    """Delete what was written ahead of a large transaction that was never committed."""
+    """Delete batches written ahead for a large transaction that was never committed."""
     row = connection.execute("SELECT value FROM counters WHERE name = 'unfinished'").fetchone()
     if row is not None:
         connection.execute("DELETE FROM batches WHERE batch_id >= ?", row)
@@ -104,7 +102,7 @@ def _take_back_unfinished(connection: sqlite3.Connection) -> None:
 
 
 def _describe_all(connection: sqlite3.Connection) -> int:
-    """Add the batches that the last run wrote and did not describe. The highest one."""
+    """Describe the batches that the last run did not; return the highest batch id."""
     (described_id,) = connection.execute("SELECT coalesce(max(batch_id), 0) FROM batch_descriptors").fetchone()
     connection.execute(DESCRIBE, (described_id,))
     (last_id,) = connection.execute("SELECT coalesce(max(batch_id), 0) FROM batches").fetchone()
@@ -119,7 +117,7 @@ def _forget_transient(connection: sqlite3.Connection) -> None:
 
 
 def _forget_stray_bitmaps(connection: sqlite3.Connection, bitmaps: dict[int, bytes], marked: set[int]) -> set[int]:
-    """Bitmaps of batches that are gone, or empty ones. The ids of those that stay."""
+    """Delete bitmaps of missing batches; return the batch ids of the others."""
     stray = [
         (batch_id,)
         for batch_id in bitmaps
@@ -131,7 +129,7 @@ def _forget_stray_bitmaps(connection: sqlite3.Connection, bitmaps: dict[int, byt
 
 
 def _forget_stray_attempts(connection: sqlite3.Connection) -> None:
-    """Attempts at messages before the first or after the last one of their queue: those are gone."""
+    """Delete attempts outside the positions of their queue's batches: these messages are gone."""
     connection.execute("""
         DELETE FROM attempts WHERE (queue_id, position) IN (
             SELECT attempts.queue_id, position FROM attempts LEFT JOIN (

@@ -1,7 +1,7 @@
--- The whole schema as it is now; a new database is made of this. A change comes as a migration as well, and the two must
--- lead to the same tables. Values are opaque: what they mean is the broker's business.
+-- The current schema, from which new databases are made. Every change also needs a migration; both must lead to the same
+-- tables. Values are opaque to the store; the broker interprets them.
 
--- Durable things that are not messages. Names are UTF-8 or whatever a client sent, so they are octets, not TEXT.
+-- Durable objects other than messages. Names are octets, not TEXT, because clients may send invalid UTF-8.
 CREATE TABLE records (
     kind TEXT NOT NULL,
     key BLOB NOT NULL,
@@ -9,8 +9,8 @@ CREATE TABLE records (
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 
--- Messages of one queue and one level, packed. Written once, deleted as a whole. The checksum is crc32 of the data, NULL
--- in what the first schema wrote.
+-- Messages of one queue and level, packed. Written once, deleted as a whole. The checksum is crc32 of the data; NULL in
+-- batches that the first schema wrote.
 CREATE TABLE batches (
     batch_id INTEGER PRIMARY KEY,
     queue_id INTEGER NOT NULL,
@@ -25,8 +25,8 @@ CREATE TABLE batches (
     checksum INTEGER
 );
 
--- All that recovery needs of a batch, so that it reads no page of data; also finds a queue's batches. Not an index, because
--- it is written in blocks: the batches above the highest batch_id in it are not described yet.
+-- What recovery needs of a batch, so that it reads no data pages; also used to find a queue's batches. Not an index,
+-- because it is written in blocks: the batches above its highest batch_id are not described yet.
 CREATE TABLE batch_descriptors (
     queue_id INTEGER NOT NULL,
     batch_id INTEGER NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE batch_descriptors (
     PRIMARY KEY (queue_id, batch_id)
 ) WITHOUT ROWID;
 
--- One bit per message, only for batches settled in part.
+-- One bit per message, only for partly settled batches.
 CREATE TABLE settled (
     batch_id INTEGER PRIMARY KEY,
     bitmap BLOB NOT NULL
@@ -52,8 +52,8 @@ CREATE TABLE marks (
     delivered_position INTEGER NOT NULL
 );
 
--- Only messages that were delivered and came back, and dead letters that cannot go yet. Those that wait for another try
--- have the time it is due, letters that of their death and what is to be known of it; both, where they are.
+-- Only messages that were delivered and returned, and held dead letters. due_at_ms is the due time of a retry, or the time
+-- of a dead letter's death; both have the place where they are stored, a dead letter also its death.
 CREATE TABLE attempts (
     queue_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -65,13 +65,13 @@ CREATE TABLE attempts (
     PRIMARY KEY (queue_id, position)
 ) WITHOUT ROWID;
 
--- 'batch_id': no batch ever had a higher one. Reserved in blocks, so that it is seldom written.
+-- 'batch_id': an upper bound of all batch ids ever assigned, reserved in blocks, so that it is rarely written.
 CREATE TABLE counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Keys of messages that a queue or exchange has seen, so that duplicates are known after a restart. Oldest first by place.
+-- Deduplication keys that queues and exchanges have seen, to recognize duplicates after a restart. Oldest first by place.
 CREATE TABLE seen (
     place INTEGER PRIMARY KEY,
     owner BLOB NOT NULL,

@@ -1,5 +1,5 @@
-"""The store on disk: SQLite behind the port. Commits run in a thread of their own, one hop there and one back; reads
-for paging on the loop's. Owns the data folder from open() to close()."""
+"""The store on disk: SQLite behind the port. Commits run in their own thread, reads for paging in the loop's. Owns the
+data folder from open() to close()."""
 
 import logging
 import sqlite3
@@ -39,13 +39,13 @@ from rabbitlike.storage.upkeep import FRAME_BYTES, Upkeep
 
 log = logging.getLogger(__name__)
 
-#: The write-ahead log is made this long, step by step, and used in circles. It grows past it only while checkpoints
-#: cannot keep up.
+#: The write-ahead log is extended to this length in steps, then overwritten from its start. It grows further only while
+#: checkpoints cannot keep up.
 LOG_BYTES: Final = 128 << 20
 
 
 class SqliteStore:
-    """Everything durable, in one file in `folder`."""
+    """All durable data, in one file in `folder`."""
 
     is_durable = True
 
@@ -56,11 +56,12 @@ class SqliteStore:
         self._log_bytes = log_bytes
         self._record: CommitRecord | None = None
         self._files: DataFiles | None = None
-        #: Written by a commit that failed all the same, because a file was gone: it must not be written twice.
+        #: Work that was committed although the commit failed, because a file was missing: it must not be committed
+        #: twice.
         self._written: Work | None = None
 
     async def open(self) -> Recovered:
-        self._files = None  # of the last time
+        self._files = None  # of the last run
         make_folder(self._folder)
         async with AsyncExitStack() as opened:
             lock = Lock(self._folder)
@@ -80,8 +81,8 @@ class SqliteStore:
         return replace(recovery.recovered, troubles=[*troubles, *recovery.recovered.troubles])
 
     async def _start(self, recovery: Recovery, length: int, opened: AsyncExitStack) -> None:
-        """Three connections: one writes, one checkpoints beside it, one reads on this thread. The writer's is the
-        last to be closed: that folds the log into the file."""
+        """Open three connections: one writes, one checkpoints meanwhile, one reads on this thread. The writer's closes
+        last: that checkpoints and removes the log."""
 
         def connect_writer() -> TransactionConnection:
             connection = sqlite3.connect(self.path, factory=TransactionConnection, isolation_level=None)
@@ -89,23 +90,24 @@ class SqliteStore:
             connection.described_id = recovery.described_id
             connection.marked = recovery.marked
             connection.executescript(pragmas(self.durability))
-            # After it had to grow, the log is cut back to its length.
+            # After the log had to grow, it is truncated to this length.
             connection.executescript(f"PRAGMA journal_size_limit = {self._log_bytes}")
             return connection
 
         files = DataFiles(self.path)
-        opened.callback(files.close)  # when the connections are closed
+        opened.callback(files.close)  # after the connections are closed
         opened.callback(self._close_record)
         self._writer: CommitThread[TransactionConnection] = CommitThread()
         opened.push_async_callback(self._writer.close)
         await self._writer.connect(connect_writer)
-        # Made by a daemon, its thread is one too: a process that fails before it closes the store must still end.
+        # The writer is a daemon thread and starts aiosqlite's thread, which is thus a daemon too: a process that fails
+        # before it closes the store must still end.
         connection = await self._writer.run(partial(aiosqlite.connect, self.path, isolation_level=None))
         other = await opened.enter_async_context(connection)
         await other.executescript(pragmas(self.durability))
         self._pages = Pages(self.path)
         opened.callback(self._pages.close)
-        # Each opens the log when it reads first: now, and not when somebody has removed it and a new one is made.
+        # Each connection opens the log at its first read: read now, before the log can be removed and created anew.
         await self._writer.execute_fetchall("SELECT 1 FROM counters")
         await other.execute_fetchall("SELECT 1 FROM counters")
         self._pages.spare_bytes()
@@ -125,13 +127,13 @@ class SqliteStore:
         opened.callback(remove_record, self.path)
 
     def _grow_log(self, octets: int) -> int:
-        """Only where each commit is synced does a longer log make a difference."""
+        """Extend the log by one step; a longer log helps only if each commit is synced."""
         if self.find_fault() is not None:
             return 0
         return grow_log(self.path, octets, self._log_bytes) if self.durability == "full" else 0
 
     def _open_record(self) -> None:
-        self._writer.connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # makes the log's index
+        self._writer.connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # creates the log's index
         try:
             self._record = CommitRecord(self.path, self.durability)
         except OSError as error:
@@ -147,7 +149,7 @@ class SqliteStore:
             self._record = None
 
     def find_fault(self) -> StorageError | None:
-        """Whether the files are still where they were opened: if not, what happened and what to do."""
+        """The fault and its remedy if the files are no longer where they were opened; None otherwise."""
         return None if self._files is None else self._files.find_fault()
 
     async def commit(self, work: Work) -> None:
@@ -167,21 +169,21 @@ class SqliteStore:
             frames = await self._writer.run(self._write, work)
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
-        except (ArithmeticError, TypeError, ValueError) as error:  # Python's module refuses a value
+        except (ArithmeticError, TypeError, ValueError) as error:  # Python's sqlite3 module rejects a value
             raise blame(error, self.path) from error
         if frames is not None:
             self._upkeep.written(frames * FRAME_BYTES)
             return
-        # A guess is enough: the pages of the data, and those of the tables and indexes around it.
+        # An estimate is enough: pages of the data, and of the tables and indexes around it.
         self._upkeep.guess(sum(batch.body_bytes + 100 * batch.count for batch in work.batches) + 3 * PAGE_BYTES)
 
     def _write(self, work: Work) -> int | None:
-        """Runs in the writer's thread. The number of frames in the log, if it is known."""
+        """Write in the writer's thread; return the number of frames in the log, if known."""
         self._writer.connection.write(work)
         record = self._record
         if record is None or (state := record.state()) is None:
             return None
-        self._writer.later(record.add, sum([batch.count for batch in work.batches]))  # the confirm does not wait for it
+        self._writer.later(record.add, sum([batch.count for batch in work.batches]))  # after the confirm
         return state.frames
 
     def read(self, batch_id: int) -> bytes:

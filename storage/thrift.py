@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as much of it as there is in a Parquet file."""
+"""Thrift's compact protocol, as far as a Parquet file needs it."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ class Long(int):
 
 
 class Octets(bytes):
-    """A text; bytes are a struct."""
+    """A text; plain bytes are a struct."""
 
 
 Value = int | bytes | Sequence[int] | Sequence[bytes] | None
 
 
 def struct(*fields: tuple[int, Value]) -> bytes:
-    """Fields in the order of their numbers; None is left out."""
+    """A struct with its fields in order of their numbers; None is omitted."""
     out = bytearray()
     last = 0
     for number, value in fields:
@@ -28,7 +28,7 @@ def struct(*fields: tuple[int, Value]) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A number that is not negative, in as few octets as it takes."""
+    """A non-negative number in as few octets as possible."""
     out = bytearray()
     _put_varint(out, value)
     return bytes(out)

@@ -1,10 +1,10 @@
-"""A `Work` as SQL: one transaction in as few statements as possible, run by the store's thread in one go.
+"""Writes a `Work` as one SQL transaction with few statements, in one call of the store's thread.
 
-A work that is too large for one transaction is written in several. Until the last of them is done, a note says from
-which batch on all of it is to be taken back.
+A work that is too large for one transaction is written in several. Until the last of them is done, a counter tells
+recovery from which batch on to delete.
 
-Every statement lets go of the interpreter's lock and must win it back from a busy loop, so ids travel as one JSON
-list instead of a statement each, and a lone batch is a lone INSERT without BEGIN and COMMIT.
+Every statement releases the interpreter lock and must win it back from a busy loop, so ids are passed as one JSON list
+instead of a statement each, and a single batch is a single INSERT without BEGIN and COMMIT.
 """
 
 import sqlite3
@@ -16,22 +16,22 @@ from zlib import crc32
 
 from rabbitlike.storage.api import Batch, Work
 
-#: Batch ids are reserved so many at a time: after a crash numbering goes on behind the reserve.
+#: Batch ids are reserved in blocks of this size: after a crash, numbering continues after the reserved block.
 RESERVE: Final = 1 << 20
-#: Batches are described so many at a time: a page more to write, but seldom. Recovery reads the data pages of the rest.
+#: Batches are described in blocks of this size: that writes one more page, but rarely. Recovery reads data pages of the
+#: rest.
 BLOCK: Final = 256
-#: More than this is written in several transactions.
+#: A larger work is written in several transactions.
 PART_BYTES: Final = 32 << 20
-#: A batch with more than this is written piece by piece. Python's module would copy it, and let no other thread run
-#: meanwhile.
+#: A larger batch is written in pieces: Python's sqlite3 module would copy it and keep other threads from running.
 LARGE_BYTES: Final = 8 << 20
 STEP_BYTES: Final = 1 << 20
-#: What a message takes in a batch beside its body, about.
+#: Approximate size of a message in a batch without its body.
 MESSAGE_BYTES: Final = 100
 
 _INSERT_RECORD: Final = "INSERT OR REPLACE INTO records VALUES (?, ?, ?)"
 _DELETE_RECORD: Final = "DELETE FROM records WHERE kind = ? AND key = ?"
-#: Given a queue and the highest batch that is described: the batches above it are few.
+#: Parameters: a queue and the highest described batch; few batches are above it.
 _DELETE_QUEUE_BATCHES: Final = (
     """DELETE FROM settled WHERE batch_id IN (
         SELECT batch_id FROM batch_descriptors WHERE queue_id = ?1
@@ -48,10 +48,10 @@ _DELETE_QUEUE: Final = (
     "DELETE FROM attempts WHERE queue_id = ?",
 )
 _INSERT_BATCH: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-#: For a large batch, whose data follows piece by piece.
+#: For a large batch, whose data is written afterwards in pieces.
 _INSERT_LARGE: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?)"
 _DELETE_BATCH: Final = "DELETE FROM batches WHERE batch_id = ?"
-#: Before their batches, which say of what queue they are.
+#: Runs before the batches are deleted, because they tell the queue.
 _DELETE_DESCRIPTORS: Final = """
     DELETE FROM batch_descriptors WHERE (queue_id, batch_id) IN (
         SELECT queue_id, batch_id FROM batches WHERE batch_id IN (SELECT value FROM json_each(?))
@@ -72,14 +72,14 @@ _INSERT_COUNTER: Final = "INSERT OR REPLACE INTO counters VALUES ('batch_id', ?)
 _INSERT_UNFINISHED: Final = "INSERT OR REPLACE INTO counters VALUES ('unfinished', ?)"
 _DELETE_UNFINISHED: Final = "DELETE FROM counters WHERE name = 'unfinished'"
 
-#: Describe the batches above one.
+#: Describe the batches above this one.
 DESCRIBE: Final = """
     INSERT INTO batch_descriptors
     SELECT queue_id, batch_id, level, first_position, last_position, count, body_bytes, expires_at_ms, is_transient
     FROM batches WHERE batch_id > ?
 """
 
-#: Where the data stands in a row of batches.
+#: Index of the data in a row of batches.
 _DATA_COLUMN: Final = 9
 
 _Value = int | str | bytes
@@ -88,7 +88,7 @@ _Step = tuple[str, Sequence[Sequence[_Value]]]
 
 
 class _Rows(Sequence[Sequence[_Value]]):
-    """The rows of batches, each made when it is its turn: together they may be too large for memory."""
+    """The rows of batches, each made on access: together they may be too large for memory."""
 
     def __init__(self, batches: Sequence[Batch]) -> None:
         self._batches = batches
@@ -101,7 +101,7 @@ class _Rows(Sequence[Sequence[_Value]]):
 
 
 def octets(text: str) -> bytes:
-    """A name as the client sent it; SQLite's TEXT would refuse what is not UTF-8."""
+    """A name as the client sent it; SQLite's TEXT would reject invalid UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -110,23 +110,23 @@ def text(octets: bytes) -> str:
 
 
 class TransactionConnection(sqlite3.Connection):
-    """The connection that writes. Belongs to the thread that made it."""
+    """The writing connection. Belongs to the thread that created it."""
 
-    #: The highest batch id in use, and the one up to which ids are reserved. Both as recovery found them.
+    #: The highest batch id in use, and the highest reserved id. Recovery sets both.
     last_id = 0
     reserved_id = 0
-    #: Batches up to this one are described, as recovery found it, and so many above it are not.
+    #: Batches up to this one are described (recovery sets it), and the number of batches above it that are not.
     described_id = 0
     undescribed = 0
-    #: The highest batch that was written ahead of a large work whose end is not written yet; 0: there is none.
+    #: The highest batch written ahead for a large work that is not finished; 0: none.
     ahead_id = 0
-    #: Batches that have a bitmap, so that deleting the others need not look for one. As recovery found them.
+    #: Batches that have a bitmap, so that deleting other batches need not look for one. Recovery sets it.
     marked: set[int]
 
     def write(self, work: Work) -> None:
-        """The whole of it as one transaction, or nothing."""
+        """Write the work as one transaction, all or nothing."""
         if (batch := _lone_batch(work)) is not None and self._is_next(batch) and batch.body_bytes <= LARGE_BYTES:
-            # One message in flight: nothing else is to be written or remembered.
+            # A single message: nothing else needs to be written or remembered.
             self.execute(_INSERT_BATCH, _row(batch))
             self.last_id = batch.batch_id
             self.undescribed += 1
@@ -140,15 +140,15 @@ class TransactionConnection(sqlite3.Connection):
         self._remember(work)
 
     def _write_ahead(self, work: Work) -> Work:
-        """Write most of a large work in transactions of their own, and note that they are part of an unfinished one,
-        which recovery takes back. The rest, which ends it; or the work itself, if it is not large."""
+        """Write most of a large work in separate transactions, noted as unfinished so that recovery can delete them.
+        Return the rest, which finishes it; or the work itself, if it is not large."""
         parts = _parts(work.batches)
         if len(parts) <= 1:
             return work
         for batches in parts[:-1]:
             last_id = batches[-1].batch_id
             if last_id <= self.ahead_id:
-                continue  # the end of this work failed before, and it is tried again
+                continue  # an earlier try of this work failed at its end
             steps = list(_insert(batches))
             if self.ahead_id == 0:
                 steps.append((_INSERT_UNFINISHED, [(batches[0].batch_id,)]))
@@ -162,7 +162,7 @@ class TransactionConnection(sqlite3.Connection):
         return replace(work, batches=parts[-1])
 
     def close(self) -> None:
-        """Give back the ids that were reserved and not used, if that is possible, and close."""
+        """Return reserved but unused ids, if possible, and close."""
         with suppress(sqlite3.Error):
             if self.reserved_id > self.last_id:
                 self.execute(_INSERT_COUNTER, (self.last_id,))
@@ -183,7 +183,7 @@ class TransactionConnection(sqlite3.Connection):
                     cursor.executemany(sql, rows)
             cursor.execute("COMMIT")
         except BaseException:
-            # SQLite has rolled back by itself after some errors (a full disk), not after others.
+            # SQLite has already rolled back after some errors (a full disk), but not after others.
             if self.in_transaction:
                 cursor.execute("ROLLBACK")
             raise
@@ -229,7 +229,7 @@ class TransactionConnection(sqlite3.Connection):
         if work.marks:
             yield _INSERT_MARK, work.marks
         if work.attempts:
-            last = {attempt[:2]: attempt for attempt in work.attempts}  # the last one holds
+            last = {attempt[:2]: attempt for attempt in work.attempts}  # the last one is valid
             if kept := [attempt for attempt in last.values() if not attempt.is_over]:
                 yield _INSERT_ATTEMPT, kept
             if gone := [place for place, attempt in last.items() if attempt.is_over]:
@@ -246,12 +246,12 @@ class TransactionConnection(sqlite3.Connection):
             yield DESCRIBE, [(self.described_id,)]
 
     def _undescribed_after(self, work: Work) -> int:
-        """How many batches are not described after this work; too many where one is removed with its queue."""
+        """How many batches remain undescribed after this work; overestimated if a batch is removed with its queue."""
         removed = sum(1 for batch_id in work.removed_batches if batch_id > self.described_id)
         return max(0, self.undescribed + len(work.batches) - removed)
 
     def _remember(self, work: Work) -> None:
-        """What the transaction has changed in what is known of the tables. Only after it succeeded."""
+        """Update the cached state of the tables, after the transaction succeeded."""
         self.ahead_id = 0
         self.undescribed = self._undescribed_after(work)
         for batch in work.batches:
@@ -270,7 +270,7 @@ class TransactionConnection(sqlite3.Connection):
 
 
 def _insert(batches: list[Batch]) -> Iterator[_Step]:
-    """The rows of all batches; a large one in a step of its own."""
+    """Steps that insert the batches; a large one gets its own step."""
     small = [batch for batch in batches if batch.body_bytes <= LARGE_BYTES]
     if small:
         yield _INSERT_BATCH, _Rows(small)
@@ -280,7 +280,7 @@ def _insert(batches: list[Batch]) -> Iterator[_Step]:
 
 
 def _parts(batches: list[Batch]) -> list[list[Batch]]:
-    """Batches that are written together."""
+    """Split the batches into groups that are written together."""
     parts: list[list[Batch]] = []
     size = PART_BYTES
     for batch in batches:
@@ -293,7 +293,7 @@ def _parts(batches: list[Batch]) -> list[list[Batch]]:
 
 
 def _lone_batch(work: Work) -> Batch | None:
-    """The batch that is all of this work; None when there is more, or none."""
+    """The batch if the work is one batch and nothing else; otherwise None."""
     if (
         len(work.batches) != 1
         or work.records
@@ -312,7 +312,7 @@ def _lone_batch(work: Work) -> Batch | None:
 
 
 def _bitmaps(work: Work) -> list[tuple[int, bytes]]:
-    """Those to be written: not of a batch that goes with the same work."""
+    """The bitmaps to write, without those of batches that the same work removes."""
     bitmaps = [(batch.batch_id, batch.settled) for batch in work.batches if batch.settled] + work.settled
     if bitmaps and work.removed_batches:
         removed = set(work.removed_batches)

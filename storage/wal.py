@@ -38,12 +38,13 @@ class LogIndex:
     """The index (`-shm`) of a log. It exists while a connection is open that has read something."""
 
     def __init__(self, path: Path) -> None:
-        # Not closed before the connections are: SQLite's lock that tells other processes of us would go with it.
+        # Kept open until the connections are closed: closing it drops SQLite's lock, which shows our use to other
+        # processes.
         self._handle = os.open(path.with_name(f"{path.name}-shm"), os.O_RDONLY | os.O_CLOEXEC)
         self._map = mmap.mmap(self._handle, _INDEX.size, access=mmap.ACCESS_READ)
 
     def read(self) -> LogState | None:
-        """None: this SQLite has another index format. Exact unless a commit is under way."""
+        """The state of the log; None for another index format. Exact unless a commit is running."""
         version, frames, salts, copied = _INDEX.unpack_from(self._map)
         return LogState(salts, frames, copied) if version == _VERSION else None
 
@@ -73,7 +74,7 @@ def salts_of(log: Path) -> bytes | None:
 
 
 def commits_from(log: Path, frame: int, page_bytes: int, salts: bytes) -> Iterator[bool]:
-    """For each frame after `frame` that carries these salts, valid or not: whether it ends a commit."""
+    """Yield for each frame after `frame` with these salts, valid or not, whether it ends a commit."""
     frame_bytes = FRAME_HEAD_BYTES + page_bytes
     with log.open("rb", buffering=0) as file:
         for at in range(LOG_HEAD_BYTES + frame * frame_bytes, os.fstat(file.fileno()).st_size, frame_bytes):

@@ -1,8 +1,8 @@
 """The commit loop: group commit without a timer.
 
-Whatever has gathered is taken and committed as one transaction; what arrives meanwhile is the next. So a lone message
-is committed at once, and under load thousands share one fsync. One commit is in flight, in order, and nothing taken
-is ever dropped: a commit that fails is tried again, the same work, until it succeeds.
+Everything collected so far is committed as one transaction; what arrives meanwhile is the next. So a single message is
+committed at once, and under load thousands share one fsync. Commits run one at a time, in order, and no work is ever
+dropped: a failed commit is retried, with the same work, until it succeeds.
 """
 
 import asyncio
@@ -18,23 +18,23 @@ log = logging.getLogger(__name__)
 
 _Arguments = TypeVarTuple("_Arguments")
 
-#: Between two attempts at the same work: at first, and at most.
+#: Delay between two attempts at the same work: at first, and at most.
 FIRST_DELAY_S: Final = 0.1
 LONGEST_DELAY_S: Final = 5.0
-#: While commits go on failing, the log is told again so often.
+#: Interval of log lines while commits keep failing.
 REMINDER_S: Final = 60.0
-#: At the end, so long for commits that fail: stopping takes 5 s at most, clients included.
+#: How long a stop waits for failing commits: stopping takes at most 5 s, clients included.
 CLOSING_S: Final = 1.5
 
 
 class Writer:
-    """Commits what `take` returns and says so. All calls, in and out, are on the loop's thread.
+    """Commits what `take` returns and reports the result. All callbacks run on the loop's thread.
 
-    `take` returns what gathered, under a number of its own, and starts afresh; it may be empty. `committed(number)`
-    says that the work of that number, and all before it, is durable. `failed(error)` comes after each attempt that
-    failed, `resumed()` when one succeeds after that, before its `committed`. `timed(seconds, work)` says how long a
-    commit took that had something in it, with all its attempts, before its `committed`.
-    While `is_held` says so nothing is taken; `wake` comes when that ends.
+    `take` returns the collected work with its number and starts a new one; the work may be empty. `committed(number)`:
+    the work of that number, and all before it, is durable. `failed(error)` follows each failed attempt; `resumed()` the
+    first success after that, before its `committed`. `timed(seconds, work)`: how long a non-empty commit took, with all
+    its attempts, before its `committed`. While `is_held` returns True, nothing is taken; `wake` is called when that
+    ends.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Writer:
         self._resumed = resumed
         self._timed = timed
         self._is_held = is_held
-        #: Since when commits fail: the last error; None while all is well.
+        #: The last error while commits fail; None otherwise.
         self.error: StorageError | None = None
         self._is_awake = False
         self._sleeper: asyncio.Future[None] | None = None
@@ -65,22 +65,21 @@ class Writer:
         self._task = asyncio.create_task(self._run(), name="storage writer")
 
     def wake(self) -> None:
-        """There is something to take. As often as you like: it costs nothing while a commit is in flight."""
+        """Note that there is work to take. Cheap to call repeatedly, even during a commit."""
         self._is_awake = True
         if self._sleeper is not None:
             self._sleeper.set_result(None)
             self._sleeper = None
 
     async def close(self, grace_s: float = CLOSING_S) -> None:
-        """Commit what is left, and end. Raises StorageError when that fails for so long that waiting makes no
-        sense."""
+        """Commit the rest, and end. Raise StorageError if commits keep failing."""
         self._closing.set()
         self.wake()
         if self._task is None:
             return
         done, _ = await asyncio.wait([self._task], timeout=grace_s)
         if not done and self.error is None:
-            done, _ = await asyncio.wait([self._task])  # slow, but getting on
+            done, _ = await asyncio.wait([self._task])  # slow, but progressing
         if not done:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -98,8 +97,8 @@ class Writer:
             self._tell(self._committed, await self._commit_next())
 
     async def _commit_next(self) -> int:
-        """Commit what has gathered; its number. Its own coroutine, so that nothing holds the work, and all messages in
-        it, until there is more."""
+        """Commit the collected work; return its number. A separate coroutine, so that no variable keeps the work, with
+        all its messages, alive until the next one."""
         work = self._take()
         if not work.is_empty():
             began_s = time.perf_counter()
@@ -129,7 +128,7 @@ class Writer:
             self._tell(self._resumed)
 
     async def _pause(self, delay_s: float) -> None:
-        """Before the next attempt. Whoever ends the broker does not wait for it."""
+        """Wait before the next attempt; stopping the broker ends the wait."""
         if self._closing.is_set():
             await asyncio.sleep(min(delay_s, FIRST_DELAY_S))
             return
@@ -138,7 +137,7 @@ class Writer:
                 await self._closing.wait()
 
     def _tell(self, callback: Callable[[*_Arguments], None], *arguments: *_Arguments) -> None:
-        """A fault of who is told must not end the loop: nobody's messages would be confirmed any more."""
+        """Call a callback; its errors must not end the loop, because no further message would be confirmed."""
         try:
             callback(*arguments)
         except Exception:

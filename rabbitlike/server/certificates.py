@@ -1,7 +1,7 @@
-"""The certificates in force at all TLS listeners; they can be loaded again while the broker runs.
+"""TLS certificates of all listeners, which can be reloaded while the broker runs.
 
-A context is made anew from the files and then put in force as a whole, for connections to come: files that cannot be
-used leave the one before as it is.
+A new context is made from the files and replaces the old one as a whole, for new connections. If the files cannot be
+used, the old one stays in force.
 """
 
 import logging
@@ -15,15 +15,15 @@ from rabbitlike.clock import Clock, Timer
 from rabbitlike.config import ConfigError, Settings
 from rabbitlike.server.tls import server_context
 
-#: How often the files are looked at. Changed ones are loaded at the second look that finds them so: certificate and key
-#: are two files, and may be half written at the first.
+#: Interval of checks for changed files. A change is loaded at the second check that finds it, because certificate and
+#: key are two files and may be half written at the first.
 LOOK_MS: Final = 5000
 
 log = logging.getLogger("rabbitlike.tls")
 
 
 class Handshake(ssl.SSLObject):
-    """Logs why a handshake fails; the loop, which knows the client's address, says nothing of it."""
+    """Logs why a handshake fails; the loop, which knows the client's address, does not log it."""
 
     listener = ""
 
@@ -37,7 +37,7 @@ class Handshake(ssl.SSLObject):
             raise
 
 
-#: What OpenSSL makes of a client that does not speak TLS.
+#: OpenSSL's errors for a client that does not speak TLS.
 _PLAIN: Final = {
     "HTTP_REQUEST": "it sent HTTP in plain text; use https:// there",
     "WRONG_VERSION_NUMBER": "it sent plain text or a TLS that is too old; use amqps:// or https:// there",
@@ -49,7 +49,7 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 class CurrentContext(ssl.SSLContext):
-    """What a listener is given: each connection is made with the context that is in force then."""
+    """The context given to a listener; each new connection uses the context currently in force."""
 
     current: ssl.SSLContext
     listener: str
@@ -76,10 +76,10 @@ class CurrentContext(ssl.SSLContext):
 
 
 class Certificates:
-    """The TLS context of all listeners; loaded again when asked to, and when its files change."""
+    """The TLS context of all listeners; reloads on request and when its files change."""
 
     def __init__(self, settings: Settings) -> None:
-        """ConfigError when a file cannot be used."""
+        """Load the files; raise ConfigError if one cannot be used."""
         self._current = _context(settings)
         self._settings = settings
         self._contexts: list[CurrentContext] = []
@@ -87,12 +87,12 @@ class Certificates:
         self._timer: Timer | None = None
 
     def context(self, listener: str) -> ssl.SSLContext:
-        """For one listener, of which the log tells by this name."""
+        """The context for one listener, which the log refers to by this name."""
         self._contexts.append(CurrentContext(self._current, listener))
         return self._contexts[-1]
 
     def load(self, settings: Settings) -> bool:
-        """Put the files that these settings name in force; False, and a line in the log, when they cannot be used."""
+        """Load the files that these settings name. False, with a log line, if they cannot be used."""
         self._loaded = _stamps(settings)
         try:
             self._current = _context(settings)
@@ -106,7 +106,7 @@ class Certificates:
         return True
 
     def watch(self, clock: Clock) -> Callable[[], None]:
-        """Load the files whenever they change; returns what ends that."""
+        """Load the files whenever they change; return a function that stops this."""
 
         def look() -> None:
             self.look()
@@ -120,7 +120,7 @@ class Certificates:
         return stop
 
     def look(self) -> None:
-        """Load the files if they have changed, and not since the last look."""
+        """Load the files if they have changed, but not since the last check."""
         found = _stamps(self._settings)
         if found == self._seen and found != self._loaded:
             self.load(self._settings)
@@ -134,7 +134,7 @@ def _context(settings: Settings) -> ssl.SSLContext:
 
 
 def _stamps(settings: Settings) -> list[tuple[int, ...]]:
-    """By what one can tell that a file is another: renamed over, or written anew."""
+    """Stamps that change when a file is replaced or rewritten."""
     return [_stamp(path) for path in (settings.tls_certfile, settings.tls_keyfile, settings.tls_cafile) if path]
 
 

@@ -1,10 +1,10 @@
-"""Cyclic garbage, collected in pauses of bounded length; and freed memory, returned to the system in idle moments.
+"""Collects cyclic garbage in pauses of bounded length, and returns freed memory to the system when idle.
 
-Python's collector visits all tracked objects at once when it visits the oldest, however many they are. What ends here
-is freed by reference counting, so there is little to collect: mostly what libraries leave behind. The young generations
-are collected as usual, in some milliseconds; everything only when the broker is idle and there are few enough objects.
-How many there are is known without counting them: those that the last full collection left, and for each automatic one
-since no more than its threshold. Python 3.14 collects old objects in increments by itself, by the same thresholds.
+Python's collector visits all tracked objects when it visits the oldest generation. Reference counting frees the
+broker's own objects, so little is left to collect, mostly from libraries. Python collects the young generations in a
+few milliseconds; a full collection runs only when the broker is idle and has few enough objects: those left by the last
+full collection, plus at most the threshold for each automatic one since. Python 3.14 itself collects old objects in
+increments, with the same thresholds.
 """
 
 import gc
@@ -17,28 +17,28 @@ from typing import Final
 from rabbitlike.broker.alarms import resident_bytes, return_freed_memory
 from rabbitlike.clock import Clock, Timer
 
-#: Tracked objects made, less those freed, that start a collection of the youngest; some 100 to 200 ns for each.
+#: Net new tracked objects that start a collection of the youngest generation; each takes 100 to 200 ns.
 YOUNG: Final = 10_000
-#: Collections of the youngest generation that start one of the two youngest: its pause is as many times as long.
+#: Collections of the youngest generation per collection of the two youngest, whose pause is longer by this factor.
 MIDDLE: Final = 5
-#: The oldest generation is not collected by itself.
+#: Turns off automatic collections of the oldest generation.
 NEVER: Final = 1_000_000_000
 
 TICK_MS: Final = 1000
-#: Objects made since the last full collection that make the next worth its while.
+#: Objects made since the last full collection that justify the next.
 WORTHWHILE: Final = 2000
-#: The longest that a full collection may take, by what the last ones took.
+#: Maximum duration of a full collection, estimated from earlier ones.
 LONGEST_S: Final = 0.02
-#: The most objects for which a full collection is tried first, and the fewest for which it is tried always.
+#: Initial maximum of objects for a full collection, and the number of objects below which it always runs.
 FIRST_MOST: Final = 100_000
 ALWAYS: Final = 20_000
-#: Using less than this part of a processor, the broker is idle.
+#: The broker is idle if it uses less than this share of a processor.
 IDLE: Final = 0.2
-#: So much more memory than the last time, or so many blocks less, make it worth while to return freed memory to the
+#: Memory growth, or decrease in allocated blocks, since the last time that justifies returning freed memory to the
 #: system.
 TRIM_BYTES: Final = 32 << 20
 TRIM_BLOCKS: Final = 10_000
-#: A broker that is never idle is stopped all the same, once in so many ticks.
+#: Ticks after which a full collection runs even if the broker is never idle.
 PATIENCE: Final = 30
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def set_thresholds() -> None:
 
 
 class Collector:
-    """Collects what Python, with these thresholds, does not: from `start` to `stop`."""
+    """Runs the full collections that these thresholds turn off, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -69,22 +69,22 @@ class Collector:
         self._collect = collect
         self._read_bytes = read_bytes
         self._trim = trim
-        #: Memory that was left when freed memory was returned to the system last.
+        #: Resident memory after freed memory was last returned to the system.
         self._trimmed_bytes = 0
-        #: The most blocks that were in use since.
+        #: Most allocated blocks since then.
         self._trimmed_blocks = 0
         self._timer: Timer | None = None
         self._cpu_before_s = 0.0
         self._wall_before_s = 0.0
-        #: Tracked objects that the last full collection left, and all collections until then.
+        #: Tracked objects after the last full collection, and the number of all collections until then.
         self._tracked = 0
         self._collections = 0
-        #: Blocks that belong to what is frozen.
+        #: Blocks of frozen objects.
         self._frozen_blocks = 0
-        #: A full collection of more objects than that would take too long.
+        #: A full collection of more objects would take too long.
         self._most = FIRST_MOST
         self._waited = 0
-        #: How many full collections there were, and how long the longest took.
+        #: Number of full collections, and the duration of the longest.
         self.count = 0
         self.longest_s = 0.0
 
@@ -100,8 +100,8 @@ class Collector:
             self._timer = None
 
     def freeze(self) -> None:
-        """What was made by now lives as long as the process: no collection visits it again."""
-        # Not after a collection: that would take 40 ms, longer the more was recovered, and free a kilobyte.
+        """Exclude all existing objects from collections, because they live as long as the process."""
+        # Without a collection first: that would take 40 ms, longer the more was recovered, and free about a kilobyte.
         gc.freeze()
         self._frozen_blocks = self._count_blocks()
         self._tracked = 0
@@ -123,7 +123,7 @@ class Collector:
             self.collect()
 
     def _return_memory(self) -> None:
-        """Return what a burst left behind, once: as long as the broker is busy, freed memory is kept for the next."""
+        """Return memory that a burst left behind, once; a busy broker keeps freed memory for the next burst."""
         blocks = self._count_blocks()
         if self._read_bytes() > self._trimmed_bytes + TRIM_BYTES or blocks < self._trimmed_blocks - TRIM_BLOCKS:
             self._trim()
@@ -132,10 +132,10 @@ class Collector:
         self._trimmed_blocks = max(self._trimmed_blocks, blocks)
 
     def _is_short(self, made: int) -> bool:
-        """Will a full collection be short?"""
+        """Whether a full collection will be short."""
         blocks = self._count_blocks() - self._frozen_blocks
         if blocks > 5 * self._most:
-            return False  # messages are not tracked, but the lists are that they stand in
+            return False  # messages are not tracked, but their lists are
         return self._tracked + made <= self._most or blocks <= self._most
 
     def collect(self) -> None:
@@ -148,12 +148,12 @@ class Collector:
         self.count += 1
         self.longest_s = max(self.longest_s, took_s)
         if self._tracked > ALWAYS:
-            # Half of the old figure: one slow pause, when others have the processor, does not decide.
+            # Average with the old value, so that one slow pause under contention does not decide.
             fits = int(self._tracked * LONGEST_S / max(took_s, 1e-6))
             self._most = max(ALWAYS, (self._most + fits) // 2)
         log.debug("collected %d of %d objects in %.1f ms", freed, freed + self._tracked, took_s * 1000)
 
 
 def _collections() -> int:
-    """How many there were of any generation, ever."""
+    """The number of collections of all generations since the start."""
     return sum(generation["collections"] for generation in gc.get_stats())

@@ -1,19 +1,19 @@
-"""Heartbeats of one connection, both ways, from two counters of octets and a clock.
+"""Heartbeats of one connection in both directions, based on two octet counters and a clock.
 
-parity: any octets count as life. We send a heartbeat each half interval in which nothing was written, and give the peer
-up at the second check in a row, one interval apart, at which nothing had come: after two to three intervals.
+parity: any octets count as activity. The broker sends a heartbeat after each half interval without output, and drops
+the peer at the second check in a row, one interval apart, without new input: after two to three intervals.
 """
 
 from collections.abc import Callable
 
 from rabbitlike.clock import Clock, Timer
 
-#: Checks in a row without a sign of life that end the connection.
+#: Consecutive checks without input that end the connection.
 SILENT_CHECKS = 2
 
 
 class Heartbeat:
-    """Runs from `start` to `stop`. The owner counts octets in `received` and `written`; nothing else is asked of it."""
+    """Runs from `start` to `stop`. The owner adds its octets to `received` and `written`."""
 
     __slots__ = (
         "_clock",
@@ -45,7 +45,7 @@ class Heartbeat:
         self._is_deaf = False
 
     def start(self, seconds: int) -> None:
-        """Begin, with the interval the client chose; 0 is neither way."""
+        """Begin with the interval the client chose; 0 turns heartbeats off in both directions."""
         self.stop()
         self._interval_ms = seconds * 1000
         if seconds:
@@ -60,12 +60,12 @@ class Heartbeat:
         self._sender = self._receiver = None
 
     def end(self) -> None:
-        """Stop for good: nothing leads back to the owner."""
+        """Stop for good and drop references to the owner."""
         self.stop()
         self._send = self._drop = _nothing
 
     def pause(self) -> None:
-        """Nobody reads the socket now, so silence says nothing about the peer."""
+        """Stop checking input while the socket is not read, because silence then means nothing."""
         self._is_deaf = True
         if self._receiver is not None:
             self._receiver.cancel()
@@ -86,7 +86,7 @@ class Heartbeat:
         if self.written == self._seen_written:
             self._send()
         self._seen_written = self.written
-        if self._sender is not None:  # sending may have found the socket gone
+        if self._sender is not None:  # sending may have closed the connection
             self._sender = self._clock.call_later(self._interval_ms // 2, self._check_written)
 
     def _check_received(self) -> None:

@@ -1,6 +1,6 @@
-"""Where the broker listens: options to endpoints, endpoints to bound sockets.
+"""Where the broker listens: turns options into endpoints and endpoints into bound sockets.
 
-All sockets are bound before any of them accepts, so that a taken port stops the start and not a half-started broker.
+All sockets are bound before any of them accepts, so that a port in use stops the start before clients connect.
 """
 
 import errno
@@ -15,23 +15,23 @@ from urllib.parse import urlsplit
 
 from rabbitlike.config import Settings
 
-#: Connections the kernel may hold for us while we are busy; it cuts this to its own limit.
+#: Connections that the kernel may queue while the broker is busy; the kernel caps it at its own limit.
 BACKLOG = 4096
 
 AMQP_PORT = 5672
 AMQPS_PORT = 5671
 
-#: As the socket module has it: host and port, for IPv6 flow and scope too.
+#: As in the socket module: host and port, for IPv6 also flow info and scope.
 Address = tuple[Any, ...]
 
 
 class ListenError(Exception):
-    """An endpoint that cannot be had; the text is one line that says what to do."""
+    """An endpoint that cannot be bound; the text is one line with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One place to listen: a host and port, or a path of a unix socket."""
+    """A place to listen: a host and port, or the path of a Unix socket."""
 
     scheme: str
     host: str = ""
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 def endpoints(settings: Settings) -> list[Endpoint]:
-    """All AMQP endpoints the options ask for, in the order they are announced."""
+    """All AMQP endpoints of the options, in the order of their announcement."""
     found = []
     if settings.port is not None:
         found.append(Endpoint("amqp", settings.host, settings.port, option="port"))
@@ -67,7 +67,7 @@ def endpoints(settings: Settings) -> list[Endpoint]:
 
 
 def bind(endpoint: Endpoint) -> list[socket.socket]:
-    """Bound, not yet listening: one socket per address of the host. ListenError when there is none to be had."""
+    """Bind one socket per address of the host, without listening yet. Raise ListenError if none can be bound."""
     if endpoint.path is not None:
         return [_bind_unix(endpoint.path)]
     try:
@@ -79,7 +79,7 @@ def bind(endpoint: Endpoint) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     fault: OSError | None = None
     for family, (host, port, *rest) in addresses:
-        # Port 0 is any free one, but the same for all addresses of a name: clients are told one number.
+        # Port 0 picks any free port, but all addresses of a host share it: clients get one number.
         port = sockets[0].getsockname()[1] if sockets else port
         try:
             sockets.append(_bind(family, (host, port, *rest)))
@@ -88,7 +88,7 @@ def bind(endpoint: Endpoint) -> list[socket.socket]:
             if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                 break
     else:
-        if sockets:  # a machine without IPv6 still names ::1 in its hosts file
+        if sockets:  # a machine without IPv6 may still list ::1 in its hosts file
             return sockets
     for bound in sockets:
         bound.close()
@@ -96,7 +96,7 @@ def bind(endpoint: Endpoint) -> list[socket.socket]:
 
 
 def urls(endpoint: Endpoint, sockets: list[socket.socket]) -> Iterator[str]:
-    """The endpoint's URLs with the addresses and port it really has."""
+    """The endpoint's URLs with its actual addresses and port."""
     for bound in sockets:
         if endpoint.path is not None:
             yield str(endpoint)
@@ -107,7 +107,7 @@ def urls(endpoint: Endpoint, sockets: list[socket.socket]) -> Iterator[str]:
 
 def _addresses(endpoint: Endpoint) -> Iterator[tuple[socket.AddressFamily, Address]]:
     found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # A hosts file may name one address twice.
+    # A hosts file may list one address twice.
     yield from dict.fromkeys((family, address) for family, _, _, _, address in found)
 
 
@@ -117,14 +117,15 @@ def _bind(family: socket.AddressFamily, address: Address) -> socket.socket:
         bound.setblocking(False)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # :: is all there is, IPv4 too; any other address is itself alone.
+            # :: accepts all addresses, IPv4 included; any other address accepts only itself.
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
         # Accepted sockets inherit these two. Without the first, answers wait for the client's delayed acknowledgements;
-        # without the second, a client that has no heartbeats and whose machine is gone would stay for ever.
+        # without the second, the connection of a client without heartbeats would stay forever after its machine is
+        # gone.
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         bound.bind(address)
-        # Listening already here: two binds to one port succeed as long as neither listens.
+        # Listen already here: two binds to one port succeed as long as neither socket listens.
         bound.listen(BACKLOG)
     except OSError:
         bound.close()
@@ -146,7 +147,7 @@ def _bind_unix(path: Path) -> socket.socket:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """A broker that was killed leaves its socket file, at which nobody listens."""
+    """Remove the socket file that a killed broker left behind, if no process listens on it."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             raise OSError(errno.EEXIST, "it exists and is no socket")

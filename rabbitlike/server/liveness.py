@@ -1,35 +1,35 @@
-"""Whether the other end of a TCP connection is still there, without reading from it.
+"""Checks whether the peer of a TCP connection is still there, without reading from it.
 
-A client that is not read, or does not read, cannot be judged by what it says. The kernel knows more: it asks the other
-end on an idle connection (keepalive), sends again what was not acknowledged, and asks again and again whether a full
-receive window has opened (RFC 9293, 3.8.6.1). A client that is alive acknowledges all of these, however busy it is.
-Linux only; elsewhere, and on Unix sockets, nothing is known and everybody counts as present.
+Input says nothing about a client that is not read or does not read. The kernel knows more: it probes an idle connection
+(keepalive), retransmits what was not acknowledged, and probes a full receive window (RFC 9293, 3.8.6.1). A live
+client's host acknowledges all of these, however busy the client is. Linux only; elsewhere, and on Unix sockets, every
+client counts as present.
 """
 
 import socket
 import struct
 from typing import Final, NamedTuple
 
-#: How often a client is looked at that is not read or does not read.
+#: Interval of checks for a client that is not read or does not read.
 LOOK_MS: Final = 15_000
-#: A client that has acknowledged nothing for so long, although it was asked, is gone.
+#: A client that has acknowledged nothing for this long despite probes is gone.
 SILENT_MS: Final = 45_000
-#: Keepalive: idle so long, then asked so many times, each so long after the last.
+#: Keepalive: idle time before the first probe, interval of probes, and their number.
 KEEPALIVE_IDLE_S: Final = 15
 KEEPALIVE_INTERVAL_S: Final = 10
 KEEPALIVE_COUNT: Final = 3
 
-#: What Linux says of a socket whose other end is closed: close, close-wait, last-ack, closing.
+#: Linux's TCP states of a socket closed by the peer: close, close-wait, last-ack, closing.
 CLOSED_STATES: Final = (7, 8, 9, 11)
-#: The head of struct tcp_info: state, retransmits and unanswered probes, and milliseconds since the last ACK came.
+#: The head of struct tcp_info: state, retransmits and unanswered probes, and milliseconds since the last ACK.
 _INFO: Final = struct.Struct("=BxBB52xI")
 
 
 class TcpState(NamedTuple):
-    """What the kernel knows of the other end."""
+    """What the kernel knows about the peer."""
 
     is_closed: bool
-    #: It was asked, and has not answered yet.
+    #: The kernel has probed the peer and has no answer yet.
     is_asked: bool
     silent_ms: int
 
@@ -42,7 +42,7 @@ UNKNOWN: Final = TcpState(False, False, 0)
 
 
 def keep_asking(sock: socket.socket) -> None:
-    """Have the kernel ask the other end now and then whether it is there: it may have had no way to say good-bye."""
+    """Turn on keepalive probes: a peer may disappear without closing the connection."""
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)

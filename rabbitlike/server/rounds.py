@@ -1,9 +1,9 @@
-"""Shares the loop's time among connections: a client that sends little does not wait for those that send much.
+"""Shares the loop's time among connections: a client that sends little does not wait for busy ones.
 
-In one round the loop reads every socket that has something to read. With twenty busy clients of some milliseconds each,
-a client with a single message would wait a tenth of a second for its turn. So a connection whose read took long waits
-in line if others had long reads in the same round, and each round reads as many from the line as it has time for.
-Connections with short reads never wait, as in packet schedulers that serve sparse flows first.
+In one round the loop reads every socket that has input. With twenty busy clients of some milliseconds each, a client
+with a single message would wait a tenth of a second. So a connection whose read took long waits in line if others had
+long reads in the same round, and each round reads as many from the line as time permits. Connections with short reads
+never wait, as in packet schedulers that serve sparse flows first.
 """
 
 from collections import deque
@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 from rabbitlike.clock import Clock
 
-#: A read that took less is short.
+#: A shorter read counts as short.
 SHORT_NS: Final = 100_000
-#: What all long reads of one round may take together, about: one of them may take as long as a turn.
+#: Approximate total of all long reads in one round; one of them may take as long as a turn.
 ROUND_NS: Final = 2_000_000
 
 
@@ -24,20 +24,20 @@ class Reader(Protocol):
 
 
 class Rounds:
-    """One per loop."""
+    """The rounds of one loop."""
 
     __slots__ = ("_clock", "_is_begun", "_line", "_used_ns")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: The connections that wait, each with the time that its last read took.
+        #: Waiting connections, each with the duration of its last read.
         self._line: deque[tuple[Reader, int]] = deque()
         self._is_begun = False
-        #: Time taken by the long reads of this round.
+        #: Duration of this round's long reads.
         self._used_ns = 0
 
     def must_wait(self, reader: Reader, took_ns: int) -> bool:
-        """A read of this connection took so long. If it must wait, it is told when it may be read again."""
+        """Whether this connection must wait after a read of ``took_ns``; `read_on` is called when the wait ends."""
         if took_ns < SHORT_NS:
             return False
         if not self._is_begun:
@@ -54,7 +54,7 @@ class Rounds:
         self._clock.call_later(0, self._end)
 
     def _end(self) -> None:
-        """The loop begins its next round: it reads the first in line as well."""
+        """End the round: read the first connections in line when the loop begins its next round."""
         self._is_begun = False
         self._used_ns = 0
         expected_ns = 0

@@ -1,4 +1,4 @@
-"""TLS: the server's context from the options, and the name a client's certificate gives for SASL EXTERNAL."""
+"""TLS: the server's context from the options, and the name in a client certificate for SASL EXTERNAL."""
 
 import ssl
 from typing import Final, cast
@@ -17,13 +17,13 @@ _VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require
 
 
 def server_context(settings: Settings) -> ssl.SSLContext:
-    """The context of every TLS listener; ConfigError when a file cannot be used."""
+    """The context for all TLS listeners; raise ConfigError if a file cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if settings.tls_certfile is None:
         raise ConfigError("TLS needs a certificate: set tls_certfile (--tls-certfile) to a PEM file")
     try:
-        # An encrypted key must fail, not ask at a terminal that may not be there.
+        # An encrypted key must fail instead of prompting at a terminal that may not exist.
         context.load_cert_chain(settings.tls_certfile, settings.tls_keyfile, password="")
     except (OSError, ssl.SSLError) as error:
         files = f"tls_certfile {settings.tls_certfile}, tls_keyfile {settings.tls_keyfile or settings.tls_certfile}"
@@ -38,9 +38,9 @@ def server_context(settings: Settings) -> ssl.SSLContext:
 
 
 def agreed(connection: ssl.SSLObject) -> dict[str, str]:
-    """What was agreed, and what the client's verified certificate says: fields of Peer.
+    """The negotiated TLS parameters and fields of the client's verified certificate, as fields of Peer.
 
-    parity: in the words of RabbitMQ's management; the cipher suite is told apart as far as its name does.
+    parity: uses the terms of RabbitMQ's management; splits the cipher suite as far as its name allows.
     """
     name, _, _ = connection.cipher() or ("", "", 0)
     parts = name.removeprefix("TLS_").replace("_", "-").split("-")
@@ -59,7 +59,7 @@ def agreed(connection: ssl.SSLObject) -> dict[str, str]:
 
 
 def _distinguished(name: object) -> str:
-    """A distinguished name as it is mostly written, most specific part first."""
+    """A distinguished name in the usual notation, most specific part first."""
     relatives = cast(tuple[tuple[tuple[str, str], ...], ...], name)
     pairs = [f"{_SHORT.get(key, key)}={value}" for relative in relatives for key, value in relative]
     return ",".join(reversed(pairs))

@@ -1,8 +1,8 @@
-"""One client's socket: octets to `Connection.receive`, answers to the kernel, and the timers around them.
+"""One client's socket: passes input to `Connection.receive` and output to the kernel, and runs the timers.
 
-All sockets share one read buffer: the loop fills it and we parse it at once, nothing awaited between. What
-is left of a frame is kept by its connection and put back at the front before that socket's next read. A socket whose
-reads take long waits for the others (`rounds`).
+All sockets share one read buffer: the loop fills it and the broker parses it at once, without awaiting in between. The
+connection keeps an incomplete frame, which is copied to the front of the buffer before that socket's next read. A
+socket whose reads take long waits for the others (`rounds`).
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from rabbitlike.server.tls import agreed, certificate_name
 from rabbitlike.session.connection import Connection
 from rabbitlike.session.wire import Peer
 
-#: Octets taken from a socket at once, at least.
+#: Minimum octets read from a socket at once.
 READ_SIZE: Final = 256 * 1024
-#: Octets taken at once while publishers have used up what the broker has for them.
+#: Octets read at once while publishers have used up their credit.
 SMALL_READ_SIZE: Final = 16 * 1024
-#: Octets of a large body that the loop is given at once, between which it serves the other sockets.
+#: Octets of a large body written at once; between these the loop serves other sockets.
 WRITE_SIZE: Final = 512 * 1024
-#: How long a client may take to read our last words and close its end, after we have closed ours.
+#: How long the client may take to read the last output and close its end after the broker has closed its own.
 LINGER_MS: Final = 3000
-#: How long it may take to close the connection once it was told close-ok.
+#: How long the client may take to close the connection after close-ok.
 LEAVE_MS: Final = 30_000  # parity
 
 log = logging.getLogger("rabbitlike.connection")
 
 
 class Transports:
-    """What all sockets of one broker share, and the set of those that are open."""
+    """State shared by all sockets of one broker, and the set of open ones."""
 
     def __init__(self, broker: Broker, clock: Clock, busy_poll: BusyPoll | None = None) -> None:
         self.broker = broker
@@ -48,7 +48,7 @@ class Transports:
         self.turn = broker.turn
         self.clock = clock
         self.rounds = Rounds(clock)
-        # Whatever is left over is less than a frame; as much again must fit behind it.
+        # The leftover is less than a frame; as much again must fit behind it.
         self.data = bytearray(max(READ_SIZE, 2 * (broker.settings.frame_max + FRAME_OVERHEAD)))
         self.view = memoryview(self.data)
         self.open: set[Transport] = set()
@@ -58,7 +58,7 @@ class Transports:
         return Transport(self)
 
     async def close(self, code: int, text: str, grace_ms: int) -> None:
-        """Ask every client to go; after `grace_ms` let go of those that have not."""
+        """Close every client's connection; abort those still open after `grace_ms`."""
         self.drained = asyncio.Event()
         for transport in tuple(self.open):
             if transport.is_opening:
@@ -80,7 +80,7 @@ class Transports:
 
 
 class Transport(asyncio.BufferedProtocol):
-    """The asyncio side of one connection; to the session it is the Wire."""
+    """The asyncio side of one connection; implements Wire for the session."""
 
     __slots__ = (
         "_connection",
@@ -101,19 +101,19 @@ class Transport(asyncio.BufferedProtocol):
 
     def __init__(self, shared: Transports) -> None:
         self._shared = shared
-        self._kept = 0  # octets of the connection's that stand at the front of the buffer
-        self._is_closing = False  # all is said: nothing more is written, and what comes is not looked at
-        self._is_ended = False  # the client has said its last word, and is still to hear ours
-        #: Large bodies that the loop has not been given in full, and what was written behind them.
+        self._kept = 0  # octets of this connection at the front of the buffer
+        self._is_closing = False  # no further output is written, and input is ignored
+        self._is_ended = False  # the client has closed its side and still gets our output
+        #: Large bodies that the loop does not have in full, and output after them.
         self._outgoing: deque[bytes | BodyFrames] = deque()
-        self._is_held = False  # the session does not want it read
-        self._is_waiting = False  # it is not read before the others have had their turn
-        self._is_stuck = False  # the client does not read what is written
-        self._was_silent = False  # the client did not answer the kernel, at the last look
+        self._is_held = False  # the session has paused reading
+        self._is_waiting = False  # not read until the others have had their turn
+        self._is_stuck = False  # the client does not read our output
+        self._was_silent = False  # the client had not answered the kernel at the last check
         self._look_timer: Timer | None = None
         self._deadline: Timer | None = None
 
-    # The loop's side
+    # Called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -131,7 +131,7 @@ class Transport(asyncio.BufferedProtocol):
         kept = self._kept = len(leftover)
         credit = self._shared.broker.credit
         if credit is not None and credit.is_exhausted:
-            # Many connections may be read before each is stopped: let none of them bring much.
+            # Many connections may be read before each is stopped, so keep reads small.
             self._shared.data[:kept] = leftover
             return self._shared.view[kept : kept + SMALL_READ_SIZE]
         if not kept:
@@ -154,13 +154,13 @@ class Transport(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def read_on(self) -> None:
-        """It has waited for the others."""
+        """Resume reading after waiting for others."""
         self._is_waiting = False
         if not self._is_held and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """The client has said its last word; the loop closes the socket, unless there is more to write."""
+        """Handle the end of the client's output; the loop closes the socket unless more is to be written."""
         self._is_ended = bool(self._outgoing)
         return self._is_ended
 
@@ -177,7 +177,7 @@ class Transport(asyncio.BufferedProtocol):
             self._connection.resume_delivery()
 
     def _write_on(self) -> None:
-        """Give the loop the next piece of what waits behind a large body, as long as the client reads."""
+        """Give the loop the next piece of output queued behind a large body, while the client reads."""
         outgoing = self._outgoing
         if self._is_stuck or not outgoing:
             return
@@ -211,7 +211,7 @@ class Transport(asyncio.BufferedProtocol):
         self._connection.lost()
         self._shared.leave(self)
 
-    # The session's side
+    # Called by the session
 
     def write(self, data: bytes) -> None:
         if self._is_closing:
@@ -231,9 +231,9 @@ class Transport(asyncio.BufferedProtocol):
             self._shared.clock.call_later(0, self._write_on)
 
     def close(self) -> None:
-        """Send what is written, then end our side and wait a little for the client to end its own.
+        """Send pending output, then close our side and wait briefly for the client to close its own.
 
-        Closing at once with input unread would reset the socket, and the client might never see our last frame.
+        Closing at once with unread input would reset the socket, and the client might never see our last frame.
         """
         if self._is_closing:
             return
@@ -248,9 +248,9 @@ class Transport(asyncio.BufferedProtocol):
             self._transport.close()
 
     def leave(self) -> None:
-        """Send what is written, and wait for the client to end the connection.
+        """Send pending output, and wait for the client to close the connection.
 
-        A client that is still about to look at close-ok takes an end of ours for a failure.
+        A client that has not read close-ok yet would treat our close as a failure.
         """
         if not self._is_closing:
             self._end_within(LEAVE_MS)
@@ -289,7 +289,7 @@ class Transport(asyncio.BufferedProtocol):
 
     @property
     def is_opening(self) -> bool:
-        """Whether the client has not come as far as connection.open yet."""
+        """Whether the client has not reached connection.open yet."""
         return not self._connection.is_open and not self._connection.is_closing
 
     def _check_opened(self) -> None:
@@ -299,19 +299,20 @@ class Transport(asyncio.BufferedProtocol):
             self.abort()
 
     def _watch(self) -> None:
-        """Look now and then whether the client is there still, which nothing that it sends can tell."""
+        """Start checking whether the client still exists, because its input cannot show that now."""
         if self._look_timer is None:
             self._was_silent = False
             keep_asking(self._transport.get_extra_info("socket"))
             self._look_timer = self._shared.clock.call_later(LOOK_MS, self._look)
 
     def _look(self) -> None:
-        """What a client holds that disappeared would be held for ever: half a message, a transaction, deliveries."""
+        """Drop a client that has disappeared; otherwise its partial message, transaction and deliveries would stay
+        forever."""
         self._look_timer = None
         if not self._is_held and not self._is_stuck:
             return
         signs = look(self._transport.get_extra_info("socket"))
-        # Silent twice in a row: the kernel may have asked just now, and the answer may be on its way.
+        # Silent twice in a row: at the first check, the answer to the kernel's probe may have been in transit.
         if (signs.is_closed and self._is_held) or (signs.is_silent and self._was_silent):
             log.warning("%s: the client disappeared: no answer from its host", self._connection.name)
             self.abort()
@@ -320,13 +321,13 @@ class Transport(asyncio.BufferedProtocol):
         self._look_timer = self._shared.clock.call_later(LOOK_MS, self._look)
 
     def _drop_silent(self) -> None:
-        # parity: no connection.close; whoever is silent does not read it either
+        # parity: no connection.close; a silent peer would not read it
         log.warning("%s: missed heartbeats from the client", self._connection.name)
         self.abort()
 
 
 def peer_of(transport: asyncio.Transport) -> Peer:
-    """Who is at the other end."""
+    """The peer of this transport."""
     secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     host, port = _address(transport.get_extra_info("peername"))
     local_host, local_port = _address(transport.get_extra_info("sockname"))
@@ -342,7 +343,7 @@ def peer_of(transport: asyncio.Transport) -> Peer:
     )
 
 
-#: What stands for the address of a client of a unix socket.
+#: Stands for the address of a client on a Unix socket.
 UNIX_HOST: Final = "unix"
 
 
@@ -355,5 +356,5 @@ def _address(address: object) -> tuple[str, int]:
     if not isinstance(address, tuple):
         return UNIX_HOST, 0
     host = str(address[0]).partition("%")[0]
-    # A dual-stack socket shows IPv4 clients as ::ffff:1.2.3.4; they are loopback, and logged, as what they are.
+    # A dual-stack socket shows IPv4 clients as ::ffff:1.2.3.4; treat and log them as IPv4.
     return host.removeprefix("::ffff:") if "." in host else host, int(address[1])

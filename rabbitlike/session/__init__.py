@@ -1,1 +1,1 @@
-"""One client's talk: connection, channels, and a handler per AMQP class."""
+"""Client sessions: connection, channels, and a handler per AMQP class."""

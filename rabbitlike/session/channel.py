@@ -1,7 +1,7 @@
-"""A channel: publishes in, deliveries out, settles back.
+"""A channel: accepts publishes, sends deliveries, and settles them.
 
-Publishing is in `publisher`, of which a channel is one; here is what was delivered and becomes of it. The hot calls,
-`on_ack` and `on_nack`, come straight from the frame reader. Everything else a channel can be asked is in `handlers`.
+The base class in `publisher` handles publishes; this module handles deliveries and their settlement. The frame reader
+calls the hot methods `on_ack` and `on_nack` directly. `handlers` implements all other methods.
 """
 
 from collections.abc import Callable
@@ -38,15 +38,16 @@ if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
     from rabbitlike.session.connection import Connection
 
-#: Deliveries that are settled, or go back, in one step.
+#: Deliveries settled or requeued in one step.
 TOGETHER = 512
-#: For a limit on what a channel holds: less than nothing.
+#: A limit below zero: the channel takes no deliveries.
 TAKES_NONE = -1
 
 
 def in_line(deliveries: list[Delivery]) -> list[Delivery]:
-    """As they stand in their queues. parity: they go back together, and where there is no room for all the first must
-    go: put back in another order, a large one that goes at once would make room for those before it."""
+    """Sort deliveries by position in their queue. parity: messages requeued together are sorted; if not all fit, the
+    first are dropped. In another order, a large message that is dropped at once would free space for those before
+    it."""
     return sorted(deliveries, key=_position) if len(deliveries) > 1 else deliveries
 
 
@@ -76,23 +77,23 @@ class Channel(Publisher):
         self.name = f"{connection.name} ({number})"
         self.unacked = Unacked()
         self.consumers: dict[str, Consumer] = {}
-        #: Consumers of a closed channel that are with their queues yet.
+        #: Consumers of a closed channel that have not left their queues yet.
         self._leaving: list[Consumer] = []
-        #: What it counts together with each queue that it takes from.
+        #: Counters for each pair of this channel and a queue it takes from.
         self.deliveries: dict[Queue, Counters] = {}
-        #: What basic.qos set for consumers to come.
+        #: The prefetch count of basic.qos for future consumers.
         self.prefetch_count = connection.broker.settings.default_prefetch
-        #: Name of the queue declared last here, which an empty queue name stands for.
+        #: Name of the queue last declared on this channel; an empty queue name refers to it.
         self.last_queue = ""
         self.timeout = AckTimeout(number, self.unacked, self.turn, self.timeout_of, self._on_late)
         self.deadlines = Deadlines(self.unacked, self.turn, self._take_back)
-        #: The tx.commit that is under way.
+        #: The tx.commit in progress.
         self.tx_commit: TxCommit | None = None
-        #: Deliveries that were taken from the client; made when the first one is.
+        #: Tags of deliveries revoked from the client; created on first use.
         self._revoked_tags: RevokedTags | None = None
 
     def pair_with(self, queue: Queue) -> Counters:
-        """Where to count what is taken from a queue."""
+        """The counters for messages that this channel takes from a queue."""
         return self.deliveries.get(queue) or make_pair(self.deliveries, queue, self.turn.now_ms, attrgetter("deleted"))
 
     # Answers
@@ -102,7 +103,7 @@ class Channel(Publisher):
         self.outlet.mark()
 
     def permit(self, access: Access, resource: Resource, name: str) -> None:
-        """403 unless the user may."""
+        """Raise 403 unless the user has the permission."""
         self.connection.permit(access, resource, name)
 
     # Settling
@@ -141,7 +142,7 @@ class Channel(Publisher):
         return []
 
     def _settle_up_to(self, delivery_tag: int, settle: Settle) -> None:
-        """All up to this tag; 0 stands for the last."""
+        """Settle all deliveries up to this tag; 0 means the last tag."""
         if delivery_tag != 0:
             if not self.unacked.has(delivery_tag):
                 self._check_revoked(delivery_tag)
@@ -153,7 +154,7 @@ class Channel(Publisher):
             self.connection.wait_for(partial(self._settle_some, delivery_tag, settle))
 
     def _settle_some(self, delivery_tag: int, settle: Settle) -> bool:
-        """As many up to this tag as the turn has time for; True: there are more."""
+        """Settle deliveries up to this tag while the turn has time; True if some are left."""
         while self.unacked.count:
             deliveries = self.unacked.take_oldest(delivery_tag, TOGETHER)
             if not deliveries:
@@ -164,7 +165,7 @@ class Channel(Publisher):
         return False
 
     def _check_revoked(self, delivery_tag: int) -> None:
-        """A tag that is not outstanding is an error, unless the delivery was taken from the client."""
+        """Raise 406 for a tag that is not outstanding, unless the delivery was revoked from the client."""
         if self._revoked_tags is None or not self._revoked_tags.take(delivery_tag):
             raise precondition_failed(f"unknown delivery tag {delivery_tag}")
 
@@ -193,7 +194,7 @@ class Channel(Publisher):
                 delivery.queue.reject(delivery.message)
 
     def _ack_all(self, deliveries: list[Delivery]) -> None:
-        """Those that went out together, as those of one ack mostly did, are counted and given back together."""
+        """Ack deliveries in groups that were sent together; the deliveries of one multiple ack are mostly one group."""
         if not deliveries:
             return
         first = deliveries[0]
@@ -228,7 +229,7 @@ class Channel(Publisher):
             delivery.queue.tracer.nacked(delivery.message, delivery.delivered_at_ms, delivery.consumer)
 
     def _release(self, delivery: Delivery, count: int, memory_bytes: int) -> None:
-        """Give the consumer its credit back, for so many, and the connection what they took of its memory."""
+        """Return credit for `count` messages to the consumer, and their memory to the connection."""
         if self.outlet.settled(memory_bytes):
             self.connection.wake_consumers()
         consumer = delivery.consumer
@@ -242,14 +243,14 @@ class Channel(Publisher):
                 delivery.queue.wake(consumer)
 
     def wake_consumers(self) -> None:
-        """Credit of the whole channel came back, or the way out is open again."""
+        """Wake all consumers after the channel limit changes or the socket accepts data again."""
         for consumer in self.consumers.values():
             if consumer.parked:
                 consumer.queue.wake(consumer)
 
     def _wake_after(self, served: Subscriber) -> None:
-        """What consumers of this channel may hold together has room again: for the one behind ``served`` first. parity:
-        they share it, whether they consume from one queue or from many."""
+        """Wake consumers after the channel limit allows deliveries again, beginning with the one after ``served``.
+        parity: consumers share the limit in turn, whether they consume from one queue or from many."""
         is_behind = False
         others: list[Consumer] = []
         for consumer in self.consumers.values():
@@ -265,14 +266,15 @@ class Channel(Publisher):
     # Transactions
 
     def commit(self, answer: Callable[[bool], None]) -> None:
-        """tx.commit: all that was held back happens now. Then ``answer``, told whether that must wait for the store."""
+        """Apply everything the transaction holds back (tx.commit), then call ``answer``; its argument tells whether the
+        answer must wait for the store."""
         if self.transaction is None:
             raise precondition_failed("channel is not transactional")
         self.tx_commit = TxCommit(self, self.transaction, answer)
         self.tx_commit.start()
 
     def settle(self, delivery: Delivery, settle: Settle) -> None:
-        """Settle what a transaction has held back."""
+        """Settle a delivery that a transaction held back."""
         self._settle([delivery], settle)
 
     def rollback(self) -> None:
@@ -283,14 +285,14 @@ class Channel(Publisher):
         self.deadlines.look_again()
 
     def _discard(self, transaction: Transaction) -> None:
-        """Nothing of it happens: what it was to settle is unacked again."""
+        """Discard the transaction: deliveries it would have settled are unacked again."""
         if transaction.settles:
             self.unacked.put_back([delivery for delivery, _ in transaction.settles])
         dispose(self.turn, [transaction.publications, transaction.settles])
 
     def recover(self, last_tag: int) -> bool:
-        """Everything unacked up to this tag goes back to its queue; True: there is more than the turn has time for.
-        parity: but for what a transaction is to settle."""
+        """Requeue all unacked messages up to this tag while the turn has time; True if some are left. parity: except
+        those that a transaction will settle."""
         while self.unacked.count:
             deliveries = self.unacked.take_oldest(last_tag, TOGETHER)
             if not deliveries:
@@ -305,21 +307,21 @@ class Channel(Publisher):
             self._release(delivery, 1, cost_of(delivery.message))
             delivery.queue.requeue(delivery.message)
 
-    # What is held too long, or settled by somebody else
+    # Deliveries held too long, or settled through the API
 
     def timeout_of(self, queue: Queue) -> int:
-        """How long a delivery of this queue may stay unsettled, in ms; 0: for ever."""
+        """The ack timeout of deliveries from this queue, in ms; 0: none."""
         return queue.settings.consumer_timeout_ms or self.connection.settings.default_consumer_timeout_ms or 0
 
     def deadline_of(self, queue: Queue, consumers_ms: int | None = None) -> int:
-        """How long a delivery may stay out before it goes back, in ms; 0: there is no such time."""
+        """The ack deadline of deliveries from this queue, in ms; 0: none."""
         return (queue.settings.ack_timeout_ms if consumers_ms is None else consumers_ms) or 0
 
     def _on_late(self, error: AmqpError) -> None:
         self.connection.fail_channel(self, error)
 
     def _take_back(self, late: list[Delivery]) -> None:
-        """Deliveries whose deadline has passed go back: what the client says of them from now on means nothing."""
+        """Requeue deliveries whose deadline has passed and revoke their tags, so that a late ack is ignored."""
         for delivery in late:
             self._revoke(delivery)
             delivery.queue.requeue(delivery.message)
@@ -332,7 +334,7 @@ class Channel(Publisher):
         self._release(delivery, 1, cost_of(delivery.message))
 
     def settle_held(self, queue: Queue, position: int, how: Settle) -> Settled | None:
-        """Settle a delivery in the client's stead; None: it is not here."""
+        """Settle a delivery on behalf of the client; None if this channel does not hold it."""
         delivery = self._holding(queue, position)
         if delivery is None:
             return None
@@ -342,7 +344,8 @@ class Channel(Publisher):
         return decide(queue, delivery.message, delivery.delivered_at_ms, how)
 
     def extend_held(self, queue: Queue, position: int, more_ms: int) -> int | None:
-        """Move a delivery's deadline; when it is now, 0 when it has none. None: it is not here."""
+        """Extend a delivery's deadline. Return the new deadline, 0 if it has none, None if this channel does not hold
+        it."""
         delivery = self._holding(queue, position)
         if delivery is None or not delivery.due_at_ms:
             return None if delivery is None else 0
@@ -358,15 +361,15 @@ class Channel(Publisher):
     # Consumers
 
     def drop_consumer(self, consumer: Consumer) -> None:
-        """The queue has gone from under a consumer."""
+        """Remove a consumer whose queue was deleted."""
         if self.consumers.pop(consumer.tag, None) is None or not self.is_open:
             return
         if self.connection.capabilities.get("consumer_cancel_notify"):
-            # parity: after the answer to whatever brought the queue down.
+            # parity: the cancel follows the answer to the method that deleted the queue.
             self.turn.later(partial(self._notify_cancel, consumer.tag))
 
     def cancel_consumer(self, tag: str) -> bool:
-        """An operator ends a consumer; False: there is no such."""
+        """Cancel a consumer on request of an operator; False if there is no such consumer."""
         consumer = self.consumers.get(tag)
         if consumer is None:
             return False
@@ -377,7 +380,7 @@ class Channel(Publisher):
         if self.is_open:
             self.send(methods.make(commands.Basic.Cancel, consumer_tag=tag, nowait=True))
 
-    # Views and the end
+    # Views and close
 
     def view(self) -> dict[str, object]:
         return views.channel(self)
@@ -386,16 +389,16 @@ class Channel(Publisher):
         return views.channel_details(self)
 
     def held_of(self, queue: Queue) -> list[dict[str, object]]:
-        """What it holds of one queue."""
+        """The unacked deliveries of one queue."""
         return views.held_of(self, queue)
 
     def consumer_views(self) -> list[dict[str, object]]:
         return [consumer.view() for consumer in self.consumers.values()]
 
     def close(self) -> None:
-        """The channel ends. `release` takes it out of the broker: its consumers leave, what it holds goes back."""
+        """Close the channel. `release` then removes its consumers and requeues its messages."""
         if self.is_open:
-            # It was open until now: one the broker has closed comes here again when its connection goes.
+            # Count once: a channel closed by the broker comes here again when its connection ends.
             connection = self.connection
             assert connection.user is not None
             connection.broker.usage.channel_closed(connection.user.name)
@@ -412,16 +415,16 @@ class Channel(Publisher):
         self.confirms = None
 
     def release(self) -> bool:
-        """Give back what a closed channel has, as much as the turn has time for; True: there is more."""
+        """Return a closed channel's resources while the turn has time; True if some are left."""
         if self.tx_commit is not None and not self.tx_commit.cancel():
             return True
         if self.transaction is not None:
             self._discard(self.transaction)
             self.transaction = None
-        # Messages before consumers: the next active consumer of a queue must find them in their places.
+        # Messages before consumers: a queue's next active consumer must find them at their positions.
         if self.recover(self.unacked.last_tag):
             return True
-        # The last first: none becomes the active one of its queue just to leave it.
+        # In reverse, so that no consumer becomes active just before it leaves.
         while self._leaving:
             consumer = self._leaving.pop()
             consumer.queue.remove_consumer(consumer)

@@ -1,8 +1,8 @@
-"""Publisher confirms of one channel: which publishes are safe, told in order and as few frames as can be.
+"""Publisher confirms of one channel, sent in order and in as few frames as possible.
 
-Every publish gets the next number. It is accepted with the number of the commit it must wait for (0: none) or refused.
-Answers go out strictly in publish order: a number is answered when all before it are, so one ack with `multiple` covers
-a whole range, and an ack is never merged across a nack.
+Each publish gets the next number. It is accepted with the number of the commit that it must wait for (0: none) or
+refused. Answers go out in publish order: a number is answered once all before it are, so one ack with `multiple` covers
+a range, and an ack is never merged across a nack.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from rabbitlike.session.outlet import Outlet
 
 
 class ConfirmRange:
-    """Numbers up to `last` with one answer: accepted with commit `commit_number`, or refused."""
+    """A range of publishes up to `last` with one answer: accepted with commit `commit_number`, or refused."""
 
     __slots__ = ("commit_number", "last", "refused")
 
@@ -30,20 +30,20 @@ class Confirms:
     def __init__(self) -> None:
         #: Number of the last publish.
         self.published = 0
-        #: How many were acked, rather than refused.
+        #: Publishes that were acked; refused ones do not count.
         self.confirmed = 0
-        #: Highest commit known to be safe.
+        #: The highest commit that is done.
         self.committed = 0
-        #: Everything up to here may be acked; everything up to `_answered` has been answered.
+        #: Publishes up to this number can be acked; those up to `_answered` have been answered.
         self._settled = 0
         self._answered = 0
-        #: The last batch that a publish waits for.
+        #: The highest commit that a publish waits for.
         self._awaited = 0
-        #: What waits behind `_settled`, in order.
+        #: Ranges after `_settled`, in order.
         self._ranges: deque[ConfirmRange] = deque()
 
     def accept(self, commit_number: int, count: int = 1) -> bool:
-        """So many more publishes, safe once ``commit_number`` is committed. Is there an answer to send now?"""
+        """Accept ``count`` more publishes, safe once ``commit_number`` is committed. True if an answer is due now."""
         self.published += count
         if not self._ranges and commit_number <= self.committed:
             self._settled = self.published
@@ -52,18 +52,18 @@ class Confirms:
         return False
 
     def refuse(self) -> bool:
-        """One more publish, which a queue refused. Is there an answer to send now?"""
+        """Refuse one more publish. True if an answer is due now."""
         self.published += 1
         self._add(0, True)
         return self._ranges[0].commit_number <= self.committed
 
     def commit(self, commit_number: int) -> bool:
-        """All up to ``commit_number`` is safe. Is there an answer to send now?"""
+        """Note that everything up to ``commit_number`` is committed. True if an answer is due now."""
         self.committed = commit_number
         return bool(self._ranges) and self._ranges[0].commit_number <= commit_number
 
     def fail(self) -> bool:
-        """No commit is to be counted on: refuse all that waits for one. Is there an answer to send now?"""
+        """Refuse all publishes that wait for a commit, because commits fail. True if an answer is due now."""
         for pending in self._ranges:
             pending.refused = True
             pending.commit_number = 0
@@ -72,7 +72,7 @@ class Confirms:
 
     @property
     def is_waiting(self) -> bool:
-        """Does any publish wait for a commit? Not when its answer is only to be written yet."""
+        """Whether a publish waits for a commit; False if only its answer has not been written yet."""
         return self._awaited > self.committed
 
     @property
@@ -80,7 +80,7 @@ class Confirms:
         return self.published - self._answered
 
     def write(self, channel: int, out: Outlet) -> None:
-        """Put every answer that is due."""
+        """Write all answers that are due."""
         while self._ranges and self._ranges[0].commit_number <= self.committed:
             pending = self._ranges.popleft()
             if pending.refused:

@@ -1,9 +1,9 @@
-"""A connection: one client's talk, from its first octet to its end.
+"""A connection of one client, from the protocol header to the close.
 
-`receive` is the only door in and the only place where an AmqpError is caught: `fail` turns it into channel.close or
-connection.close, as its code says. A closing channel discards everything until close-ok; a connection whose framing is
-lost hears nothing more. Whatever the end, `release` gives back what the client held, once. How answers go out is in
-`flow`, of which a connection is one; what each method does in `handlers`, the handshake's among them.
+`receive` is the only entry point and the only place that catches an AmqpError; `fail` turns it into channel.close or
+connection.close, depending on its code. A closing channel discards everything until close-ok; after a framing error the
+connection ignores all input. However it ends, `release` returns what the client held, once. `flow`, the base class,
+sends answers; `handlers` implements the methods, including the handshake.
 """
 
 import logging
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: parity: how long a client whose framing is lost keeps its socket, to read why.
+#: parity: how long the socket stays open after a framing error, so that the client can read the reason.
 LINGER_MS = 3000
 CLOSE_OK_TIMEOUT_MS = 30_000
 
-# Members of an Enum are looked up by Python code in 3.11: each is looked up once.
+# Python code looks up members of an Enum (in 3.11), so look up each of them once.
 AWAIT_HEADER, OPEN, CLOSING, CLOSED = State.AWAIT_HEADER, State.OPEN, State.CLOSING, State.CLOSED
 CLOSE, CLOSE_OK = commands.Connection.Close.index, commands.Connection.CloseOk.index
 
-#: What may come late on a channel that was closed; correct clients race here all the time.
+#: Methods that may still arrive on a closed channel; correct clients often send them.
 LATE = (
     commands.Basic.Ack.index,
     commands.Basic.Nack.index,
@@ -66,8 +66,8 @@ LATE = (
     commands.Channel.CloseOk.index,
 )
 
-#: Commands that do not wait for deliveries before them. parity: basic.recover sends again what the client was sent, not
-#: what is still on its way.
+#: Methods that do not wait for earlier deliveries. parity: basic.recover redelivers what was sent to the client, not
+#: messages that are still to be sent.
 UNSERVED = (commands.Basic.Recover.index, commands.Basic.RecoverAsync.index)
 
 EXPECTED = {
@@ -78,7 +78,7 @@ EXPECTED = {
 
 
 class Connection(Flow):
-    """One client."""
+    """A client's connection."""
 
     __slots__ = (
         "_close_timer",
@@ -108,9 +108,9 @@ class Connection(Flow):
         self.settings = broker.settings
         self.peer = peer
         self.name = str(peer)
-        # Nothing was read yet: the turn's clock stands where the last turn of any client began.
+        # Not the turn's time: nothing has been read yet, so that is the start of any client's last turn.
         self.connected_at_ms = broker.clock.now_ms()
-        #: Octets of a frame that has not arrived whole; they come first in the next read.
+        #: Octets of an incomplete frame; the next read begins with them.
         self.leftover = b""
         self.state = AWAIT_HEADER
         # Octets and reads
@@ -125,11 +125,11 @@ class Connection(Flow):
         self.user: User | None = None
         self.client_properties = Table()
         self.capabilities: dict[str, bool] = {}
-        #: An alarm stopped this client's publishing.
+        #: An alarm has blocked this client.
         self.is_blocked = False
-        #: Channel numbers that were open once and are not now.
+        #: Closed channel numbers that were open before.
         self._used_numbers: set[int] = set()
-        #: Whatever still comes is not listened to.
+        #: Further input is ignored.
         self._ignores_input = False
         self._is_released = False
         self._close_timer: Timer | None = None
@@ -143,10 +143,10 @@ class Connection(Flow):
     def is_closing(self) -> bool:
         return self.state in (CLOSING, CLOSED)
 
-    # In
+    # Input
 
     def receive(self, data: bytearray, end: int) -> None:
-        """Handle ``data[:end]``: what was left over of the last read, and what has arrived since."""
+        """Handle ``data[:end]``: the leftover of the last read and the octets that have arrived since."""
         self.turn.begin()
         size = end - len(self.leftover)
         self.recv_oct += size
@@ -169,7 +169,7 @@ class Connection(Flow):
                 break
             except AmqpError as error:
                 if self.at == start:
-                    # Not even the frame's borders can be trusted: there is no telling where the next one starts.
+                    # The frame's size cannot be trusted, so the start of the next frame is unknown.
                     self._ignores_input = True
                 self.fail(error)
             except Exception:
@@ -184,7 +184,7 @@ class Connection(Flow):
             self._handle(data, len(data))
 
     def _take_header(self, data: bytearray, end: int) -> bool:
-        """The protocol header, before anything else. False: wait for more, or for nothing any more."""
+        """Take the protocol header. False if it is incomplete or the connection ends."""
         header = bytes(data[: min(end, len(PROTOCOL_HEADER))])
         if len(header) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER[:4].startswith(header[:4]):
             self.leftover = header
@@ -209,7 +209,7 @@ class Connection(Flow):
         recorded = self.journal.recorded if self.journal is not None else 0
         handler(channel, method)
         if self.journal is not None and self.journal.recorded != recorded:
-            # Something durable was declared or deleted: the client hears so when it is.
+            # Something durable was declared or deleted: answer once that is committed.
             self.hold_answers()
         self.wait_for_begun()
         self.stall_if_unread()
@@ -245,7 +245,7 @@ class Connection(Flow):
         handler(self, method)
 
     def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
-        """A frame that its channel was not waiting for."""
+        """Handle a frame that its channel did not expect."""
         channel = self.channels.get(number)
         index = octets.get_u32(payload, 0) if kind == METHOD_FRAME and len(payload) >= 4 else 0
         if channel is None:
@@ -276,7 +276,7 @@ class Connection(Flow):
     # Alarms
 
     def block(self) -> None:
-        """parity: an alarm blocks a client when it publishes, not before; it hears so once."""
+        """Block the client. parity: an alarm blocks a client when it publishes, not before, and notifies it once."""
         if self.is_blocked or not self.is_open:
             return
         self.is_blocked = True
@@ -307,7 +307,7 @@ class Connection(Flow):
     # Vhost and channels
 
     def enter(self, vhost: "Vhost") -> None:
-        """The handshake is done: from now on this connection counts."""
+        """Enter the vhost after the handshake; from now on the connection counts towards limits."""
         assert self.user is not None
         self.vhost = vhost
         self.broker.usage.connected(self.user.name, vhost.name)
@@ -324,15 +324,15 @@ class Connection(Flow):
         channel.send(methods.make(commands.Channel.OpenOk, channel_id=""))
 
     def drop_channel(self, number: int) -> None:
-        """The number is free again."""
+        """Free the channel number."""
         self.channels.pop(number, None)
         self._used_numbers.add(number)
         self.forget_current()
 
-    # The end
+    # Closing
 
     def fail(self, error: AmqpError) -> None:
-        """The one place that turns an error into a close."""
+        """Close the channel or the connection because of an error; no other code does."""
         if error.class_id == 0:
             error.class_id, error.method_id = self.method_index >> 16, self.method_index & 0xFFFF
         number = self.current_number
@@ -344,9 +344,9 @@ class Connection(Flow):
         self.fail_channel(channel, error)
 
     def fail_channel(self, channel: Channel, error: AmqpError) -> None:
-        """Close one channel; the connection lives on."""
+        """Close one channel; the connection stays open."""
         log.info("connection %s, channel %d: %r", self.name, channel.number, error.reply_text)
-        # The channel's answers so far go out before the close: a client is to see its confirms.
+        # Write pending answers before the close, so that the client gets its confirms.
         channel.write_answers()
         channel.send(
             methods.make(
@@ -361,7 +361,7 @@ class Connection(Flow):
         self.run(channel.release)
 
     def close(self, error: AmqpError) -> None:
-        """Tell the client that it is over, and wait a while for it to say that it knows."""
+        """Send connection.close and wait for close-ok for a limited time."""
         if self.is_closing:
             return
         self.release()
@@ -381,16 +381,16 @@ class Connection(Flow):
         elif 0 < self.heartbeat * 1000 < patience_ms:
             patience_ms = self.heartbeat * 1000
         self._close_timer = self.turn.at(patience_ms, self._give_up)
-        self.release_all_holds()  # it must be able to answer
+        self.release_all_holds()  # the client must be able to answer
 
     def shutdown(self, code: int, text: str) -> None:
-        """The broker, or an operator, ends this connection."""
+        """Close this connection on request of the broker or an operator."""
         self.turn.begin()
         self.close(AmqpError(code, text))
         self.turn.finish()
 
     def finish_close(self, by_client: bool = False) -> None:
-        """Both sides know: the socket can go, once the last answer is out. spec: who hears close-ok closes it."""
+        """Close the socket after the last answer. spec: the peer that receives close-ok closes it."""
         self.release()
         self.state = CLOSED
         self._ignores_input = True
@@ -405,7 +405,7 @@ class Connection(Flow):
             self.wire.abort()
 
     def lost(self) -> None:
-        """The socket is gone."""
+        """End the session after the socket is closed."""
         self.turn.begin()
         self.state = CLOSED
         self.is_lost = True
@@ -417,7 +417,7 @@ class Connection(Flow):
         self.detach()
 
     def release(self, then: Callable[[], None] | None = None) -> None:
-        """Give back all that this client holds: messages, consumers, exclusive queues. Then answer."""
+        """Return everything this client holds (messages, consumers, exclusive queues), then call ``then``."""
         if self._close_timer is not None and self.state in (CLOSING, CLOSED):
             self._close_timer.cancel()
             self._close_timer = None
@@ -440,7 +440,7 @@ class Connection(Flow):
             self.broker.churn.connections_closed += 1
 
     def _release_some(self, channels: deque[Channel]) -> bool:
-        """As much as the turn has time for; True: there is more."""
+        """Release channels while the turn has time; True if some are left."""
         while channels:
             if channels[0].release():
                 return True

@@ -1,7 +1,7 @@
-"""A consumer: a queue's subscriber that turns messages into basic.deliver on its channel's connection.
+"""A consumer: subscribes to a queue and sends its messages as basic.deliver on its channel's connection.
 
-It takes messages while the connection's way out is open, its channel holds fewer than that may hold in all and, when
-it must ack, it holds fewer than its prefetch and the connection less than its limit.
+It takes messages while the connection's outlet is open and the channel is below its prefetch limit. With acks, the
+consumer must also be below its own prefetch and the connection below its unacked limit.
 """
 
 from typing import TYPE_CHECKING
@@ -22,12 +22,12 @@ from rabbitlike.session.unacked import Delivery, Unacked, make_delivery
 if TYPE_CHECKING:
     from rabbitlike.session.channel import Channel
 
-#: A method frame's octets before its arguments.
+#: Octets of a method frame before its arguments.
 FIRST_OCTETS = 11
 
 
 class Consumer(Subscriber):
-    """One basic.consume."""
+    """A consumer made by basic.consume."""
 
     __slots__ = (
         "_ack_timeout_ms",
@@ -71,7 +71,7 @@ class Consumer(Subscriber):
         self.channel = channel
         self.no_ack = no_ack
         self.exclusive = exclusive
-        #: 0: no limit. parity: without acks there is none either.
+        #: 0: no limit. parity: it does not limit consumers without acks.
         self.prefetch_count = prefetch_count
         self.arguments = arguments
         octets = tag.encode("utf-8", "surrogateescape")
@@ -83,14 +83,15 @@ class Consumer(Subscriber):
         self._counters: Counters = channel.counters
         self.pair = channel.pair_with(queue)
         self._totals: Counters = channel.totals
-        #: What the last delivery looked like around its tag and body, and by what the next is known to look the same.
+        #: Frames of the last delivery without tag and body; a delivery with the same address and properties reuses
+        #: them.
         self._template: DeliveryTemplate | None = None
         self._last_address = b""
         self._last_properties = b""
-        #: Who looks after deliveries that are not settled in time; None where there is no such time.
+        #: Checks the ack timeout; None if there is no timeout.
         self._timeout: AckTimeout | None = None
         self._timeout_ms = 0
-        #: How long it may hold a delivery before that goes back: what it asked for, and what holds.
+        #: The ack deadline: the value the consumer asked for, and the value in force.
         self._ack_timeout_ms = ack_timeout_ms
         self._deadline_ms = 0
         self._is_timed = False
@@ -104,7 +105,7 @@ class Consumer(Subscriber):
             self._outlet.is_full or (self.prefetch_count != 0 and self.held >= self.prefetch_count)
         ):
             return False
-        # parity: who need not ack waits for the others of its channel, too.
+        # parity: the channel's limit also applies to consumers without acks.
         return self._unacked.limit == 0 or self._unacked.held < self._unacked.limit
 
     def deliver(self, message: Message) -> None:
@@ -153,7 +154,7 @@ class Consumer(Subscriber):
             or like.properties is not self._last_properties
         ):
             return
-        credit = self._outlet.limit  # as good as any number: no message is smaller than an octet
+        credit = self._outlet.limit  # an upper bound: no message is smaller than an octet
         if not self.no_ack:
             if self.prefetch_count != 0:
                 credit = min(credit, self.prefetch_count - self.held)
@@ -164,7 +165,7 @@ class Consumer(Subscriber):
             self._deliver_run(run, self._template)
 
     def _deliver_run(self, run: list[Message], like: DeliveryTemplate) -> None:
-        """As many as it takes to fill the way out, the last of them reaching beyond."""
+        """Deliver messages until the outlet is full; the last one may exceed its limit."""
         outlet = self._outlet
         left = outlet.limit - outlet.size
         body_bytes = 0
@@ -216,7 +217,7 @@ class Consumer(Subscriber):
             self.channel.deadlines.watch(delivery, self._deadline_ms)
 
     def _put(self, message: Message, properties: bytes, delivery_tag: int) -> None:
-        """A delivery that is not like the last one; the next may be like this one."""
+        """Put a delivery that differs from the last one, and remember it as a template for the next."""
         if message.attempts > 0:
             self._counters.redeliver += 1
             self.pair.redeliver += 1
@@ -236,11 +237,11 @@ class Consumer(Subscriber):
         size = len(message.body)
         if message.attempts == 0 and 0 < size <= outlet.payload_max:
             if message.address is self._last_address and properties is self._last_properties:
-                # Not the first of its kind: worth remembering.
+                # The second of its kind: make a template.
                 frames = bytes(outlet.data[start : outlet.size])
                 self._template = DeliveryTemplate(frames, FIRST_OCTETS + len(self._tag_octets), len(properties), size)
             else:
-                self._template = None  # what is remembered is of another kind
+                self._template = None  # the template is of another kind
             self._last_address = message.address
             self._last_properties = properties
 
@@ -253,7 +254,7 @@ class Consumer(Subscriber):
         self._deadline_ms = self.channel.deadline_of(self.queue, self._ack_timeout_ms)
         self._is_timed = self._timeout is not None or self._deadline_ms != 0
         if self._timeout is not None and self.held:
-            # What is out already is measured by the new time, too: the look tells whose time is up.
+            # The new timeout also applies to outstanding deliveries: check them now.
             self._timeout.watch(0)
 
     def hold(self, number: int) -> None:

@@ -1,7 +1,7 @@
-"""The ack deadline: a message that is not settled in time goes back to its queue, alone; its channel lives.
+"""The ack deadline: a message that is not settled in time returns to its queue; its channel stays open.
 
-One timer per channel, set only where there are deadlines, looks at what is outstanding when the first of it is due.
-What the client says later of a delivery that was taken back means nothing, and is no error.
+Each channel with deadlines has one timer, which checks outstanding deliveries when the first of them is due. A late ack
+of a revoked delivery is ignored and is no error.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from rabbitlike.broker.first_due import FirstDue
 from rabbitlike.broker.turn import Turn
 from rabbitlike.session.unacked import Delivery, Unacked
 
-#: With many outstanding, a look may be late by a millisecond for so many of them: looking must not become the work.
+#: With many outstanding deliveries, a check may be late by 1 ms per this many, to limit the time spent on checks.
 LOOKED_AT_PER_MS: Final = 100
-#: Deliveries that are looked at in one step.
+#: Deliveries checked in one step.
 TOGETHER: Final = 512
-#: Tags that are remembered one by one.
+#: Revoked tags remembered individually.
 MOST_REVOKED: Final = 10_000
 
 
 class Deadlines(FirstDue):
-    """The timer of one channel."""
+    """The deadline timer of one channel."""
 
     __slots__ = ("_is_looking", "_looked_to", "_on_late", "_soonest_ms", "_timed", "_unacked")
 
@@ -28,24 +28,25 @@ class Deadlines(FirstDue):
         super().__init__(turn)
         self._unacked = unacked
         self._on_late = on_late
-        #: A look that takes several turns: the tag it has come to, how many deadlines it saw, and the next of them.
+        #: A check that takes several turns: the last tag checked, the number of deadlines seen, and the earliest of
+        #: them.
         self._is_looking = False
         self._looked_to = 0
         self._timed = 0
         self._soonest_ms = 0
 
     def end(self) -> None:
-        """The channel is closed: nothing leads back to it."""
+        """Stop and drop references to the closed channel."""
         self.stop()
         self._on_late = _ignore
 
     def watch(self, delivery: Delivery, timeout_ms: int) -> None:
-        """It is to be settled within ``timeout_ms`` from now."""
+        """Set a delivery's deadline to ``timeout_ms`` from now."""
         delivery.due_at_ms = self._turn.now_ms + timeout_ms
         self._watch(delivery.due_at_ms)
 
     def look_again(self) -> None:
-        """Deliveries are outstanding again that were not for a while."""
+        """Check again, because deliveries of a transaction are outstanding again."""
         self._watch(self._turn.now_ms)
 
     def on_due(self) -> None:
@@ -54,7 +55,7 @@ class Deadlines(FirstDue):
             self._turn.run(self._look_on)
 
     def _look_on(self) -> bool:
-        """Look at what is outstanding, as far as the turn has time; True: there is more."""
+        """Check outstanding deliveries while the turn has time; True if some are left."""
         self._is_looking = False
         now_ms = self._turn.now_ms
         while deliveries := self._unacked.after(self._looked_to, TOGETHER):
@@ -75,13 +76,13 @@ class Deadlines(FirstDue):
 
 
 class RevokedTags:
-    """Tags of deliveries that were taken from the client: late, or settled by somebody else."""
+    """Tags of deliveries revoked from the client: late, or settled through the API."""
 
     __slots__ = ("_all_to", "_tags")
 
     def __init__(self) -> None:
         self._tags: set[int] = set()
-        #: When too many were never heard of again, all tags up to here pass for revoked.
+        #: After too many unanswered tags, all tags up to this one count as revoked.
         self._all_to = 0
 
     def add(self, tag: int) -> None:
@@ -92,14 +93,14 @@ class RevokedTags:
             self._all_to = oldest[-1]
 
     def take(self, tag: int) -> bool:
-        """Was it taken from the client? Said once."""
+        """Whether the tag was revoked; forgets it."""
         if tag in self._tags:
             self._tags.remove(tag)
             return True
         return 0 < tag <= self._all_to
 
     def forget_up_to(self, tag: int) -> None:
-        """The client has spoken for all of them."""
+        """Forget all tags up to this one, because the client has settled them."""
         self._tags = {each for each in self._tags if each > tag}
 
 

@@ -1,8 +1,8 @@
-"""A connection's flow: when what its client is to hear goes out, and when the client is not read.
+"""Flow control of a connection: when output is sent, and when the client is not read.
 
-Answers and deliveries gather in the outlet and go to the socket once a turn, in `flush`; answers to what changed
-something durable not before that is committed. A socket that takes no more stops deliveries at once, and the reading of
-a client that asks on and on only when too much waits for it. What the octets say is in `connection`.
+Answers and deliveries collect in the outlet and go to the socket once per turn, in `flush`. Answers to durable changes
+wait for their commit. A socket that accepts no more data stops deliveries at once; the broker stops reading the client
+only when too much output is unread. `connection` interprets the input.
 """
 
 import logging
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-#: Deliveries to one client stop at this many octets until they have been handed to its socket. More than one read
-#: brings in: what was published in one read to one consumer goes out in one write, not in one and a crumb.
+#: Deliveries to one client stop at this many octets until the socket has them. It exceeds one read, so that messages
+#: published in one read to one consumer leave in one write.
 FLUSH_SIZE = 512 * 1024
-#: A client that asks on and on but reads no answers is not read either, once this much waits for it.
+#: A client that sends requests but does not read the answers is not read either once this many octets are unread.
 UNREAD_ANSWERS = 4 * 1024 * 1024
-#: Steps of long work that a method counts for.
+#: How many steps of long work one method counts as.
 STEPS_PER_METHOD = 8
 
 
 class Flow(FrameReader):
-    """The half of a connection that knows its socket."""
+    """The part of a connection that knows its socket."""
 
     __slots__ = (
         "_answering",
@@ -74,30 +74,30 @@ class Flow(FrameReader):
         self.wire: Wire = wire
         settings = broker.settings
         self.outlet = Outlet(self, self.turn, min(FLUSH_SIZE, settings.out_buffer_limit), settings.unacked_limit)
-        #: Where the client is, once it has said so.
+        #: Set by connection.open.
         self.vhost: Vhost | None = None
         # Octets and writes
         self.send_oct = 0
         self.send_cnt = 0
         #: Channels with confirms to write at the next flush.
         self._answering: list[Publisher] = []
-        #: Answers stay here until this commit is done; 0: they go at once.
+        #: Answers are held until this commit is done; 0: not held.
         self._hold_until = 0
-        #: So do deliveries that the disk does not know of yet; not when commits fail.
+        #: Deliveries of messages that are not on disk yet are held until this commit; not while commits fail.
         self._deliver_after = 0
         self._is_hanging_up = False
-        #: spec: who hears close-ok closes the socket.
+        #: spec: the peer that receives close-ok closes the socket.
         self._is_left_to_client = False
-        #: The socket does not take more; and how much it was given nevertheless.
+        #: The socket accepts no more data; octets written to it nevertheless.
         self._is_paused = False
         self._unread = 0
-        #: The socket is gone.
+        #: The socket is closed.
         self.is_lost = False
-        #: Long work that the client waits for.
+        #: Long operations that the client waits for.
         self._works = 0
-        #: The command at hand has waited already for what was touched before it.
+        #: The current command has already waited for queues touched before it.
         self._is_served = False
-        #: Why the client is not read.
+        #: Reasons for not reading the client.
         self._holds: set[str] = set()
         #: Octets of the last read.
         self.read_bytes = 0
@@ -108,14 +108,14 @@ class Flow(FrameReader):
             assert isinstance(channel, Channel)
             yield channel
 
-    # Out
+    # Output
 
     def send(self, method: base.Frame) -> None:
-        """A method on channel 0."""
+        """Send a method on channel 0."""
         self.put(methods.encode(method, 0))
 
     def put(self, frame: bytes) -> None:
-        """A frame that was made before."""
+        """Put an encoded frame."""
         self.outlet.put(frame)
         self.outlet.mark()
 
@@ -123,12 +123,12 @@ class Flow(FrameReader):
         self._write(HEARTBEAT)
 
     def answer_later(self, channel: Publisher) -> None:
-        """This channel has confirms to write at the next flush."""
+        """Note that this channel has confirms to write at the next flush."""
         self._answering.append(channel)
         self.outlet.mark()
 
     def flush(self) -> None:
-        """Hand everything to the socket. Called by the turn, once, after all queues were pumped."""
+        """Hand all output to the socket. The turn calls it once, after it has pumped all queues."""
         if self._is_holding():
             return
         outlet = self.outlet
@@ -161,7 +161,7 @@ class Flow(FrameReader):
         self.wire.write(data)
 
     def _write_held(self) -> None:
-        """Large bodies, and what stands before and behind them. The socket takes them piece by piece."""
+        """Write large bodies and the octets around them. The socket takes the bodies in pieces."""
         for part in self.outlet.take_held():
             if isinstance(part, bytes):
                 self._write(part)
@@ -179,7 +179,7 @@ class Flow(FrameReader):
             self.hold("unread")
 
     def hang_up(self) -> None:
-        """Close the socket, or let the client do it, once the last answer is out."""
+        """Close the socket, or let the client close it, after the last answer."""
         if self._is_holding():
             self._is_hanging_up = True
             return
@@ -193,19 +193,19 @@ class Flow(FrameReader):
     # Answers that wait for a commit
 
     def hold_answers(self) -> None:
-        """What was answered just now, and what follows it, goes out when the present commit is done."""
+        """Hold this answer and everything after it until the current commit is done."""
         if self.journal is not None:
             self._hold_until = self.journal.number
             self.await_commit()
 
     def hold_deliveries(self, number: int) -> None:
-        """What was delivered just now, and what follows it, goes out when commit ``number`` is done."""
+        """Hold this delivery and everything after it until commit ``number`` is done."""
         if self.journal is not None and not self.journal.is_failing:
             self._deliver_after = max(self._deliver_after, number)
             self.await_commit()
 
     def await_commit(self) -> None:
-        """Be told of commits, of which the next is asked for: nothing may be stored of what is waited for."""
+        """Subscribe to commits and request the next one, because the awaited work may have nothing to store."""
         self.broker.commit_waiters[self] = None
         if self.journal is not None:
             self.journal.ask()
@@ -216,7 +216,7 @@ class Flow(FrameReader):
         )
 
     def committed(self, number: int) -> bool:
-        """Commit ``number`` is done. Is there nothing left here that waits for one?"""
+        """Note that commit ``number`` is done. True if nothing here waits for a later commit."""
         is_done = True
         for channel in self.open_channels():
             is_done = channel.committed(number) and is_done
@@ -225,19 +225,19 @@ class Flow(FrameReader):
         return is_done and self._hold_until == 0 and self._deliver_after == 0
 
     def _release(self, number: int) -> None:
-        """What waited for this commit may go out, unless something else waits for a later one."""
+        """Send what waited for this commit, unless something waits for a later one."""
         if self._hold_until <= number:
             self._hold_until = 0
         if self._deliver_after <= number:
             self._deliver_after = 0
         if not self._is_holding():
-            # Held back, it stayed marked: nobody but us flushes it now.
+            # The outlet stayed marked while held, so the turn would not flush it by itself.
             self.turn.mark(self)
             if self._is_hanging_up:
                 self.turn.later(self.hang_up)
 
     def commit_failed(self) -> bool:
-        """Is there nothing left here that waits for a commit?"""
+        """Refuse what waits for a commit. True if nothing here waits for one any more."""
         for channel in self.open_channels():
             channel.commit_failed()
         if self._deliver_after:
@@ -246,15 +246,15 @@ class Flow(FrameReader):
         return self._hold_until == 0
 
     def detach(self) -> None:
-        """The socket is gone: nothing here refers to itself any more, so that reference counting frees it."""
+        """Drop references after the socket is closed, so that reference counting frees the connection."""
         self.wire = CLOSED_WIRE
         self.outlet.detach()
         self.throttle.detach()
 
-    # A client that does not read
+    # Clients that do not read
 
     def pause_delivery(self) -> None:
-        """The socket does not take more."""
+        """Stop deliveries because the socket accepts no more data."""
         self._is_paused = True
         self.outlet.open = False
 
@@ -271,40 +271,40 @@ class Flow(FrameReader):
         self.wake_consumers()
 
     def wake_consumers(self) -> None:
-        """Messages may be delivered to this client again."""
+        """Wake all consumers, because the client can receive messages again."""
         for channel in self.open_channels():
             channel.wake_consumers()
 
     @property
     def send_pend(self) -> int:
-        """Octets that wait to be sent; roughly, once the socket does not take more."""
+        """Octets that wait to be sent; approximate while the socket accepts no more data."""
         return self.outlet.waiting_bytes() + (self._unread if self._is_paused else 0)
 
     def stall_if_unread(self) -> None:
-        """A few octets can ask for megabytes: no more of them before these are on their way."""
+        """Stop handling requests while large answers are unsent: a few octets can request megabytes."""
         if self.outlet.size > UNREAD_ANSWERS or self.outlet.held is not None:
             self.is_stalled = True
             self.hold("unread")
 
     def stall_if_long(self) -> None:
-        """Thousands of requests may come in one read, and some take long: no more of them before others had a turn."""
+        """Stop handling requests when they take long, so that other clients get a turn: one read may hold thousands."""
         if not self.is_stalled and self.turn.is_late(STEPS_PER_METHOD):
             self.wait_for(_nothing)
 
     def wait_for_begun(self) -> None:
-        """A method was handled; what follows it finds the long work done that it began."""
+        """Wait for long work that the last method began, so that the next method finds it done."""
         begun = self.turn.begun()
         if begun and not self.is_stalled:
             self.wait_for(partial(self.turn.is_any_left, begun))
 
     def stall_for_later(self) -> None:
-        """The turn had no time for all dead letters that it brought about: no more of them before these have gone."""
+        """Stop handling requests until the dead letters that did not fit into the turn have been processed."""
         if not self.is_stalled:
             self.wait_for(partial(self.turn.has_later, self.turn.later_mark()))
 
     def serve_before(self, size: int) -> bool:
-        """Serve what was touched before the command at hand, whose frame has so many octets. False: there is no time
-        for all of it. Then the command stays unread until that is done."""
+        """Serve queues touched before the current command, whose frame has ``size`` octets. False if the turn has no
+        time for all of them: the command stays unread until they are served."""
         if self._is_served:
             self._is_served = False
             return True
@@ -320,8 +320,8 @@ class Flow(FrameReader):
     # Long work
 
     def run(self, work: Callable[[], bool], then: Callable[[], None] | None = None) -> None:
-        """Do long work that the client asked for (see `Turn.run`), ``then`` answer it. While it goes on, the client is
-        not read: what it sent after that finds the work done."""
+        """Do long work for the client (see `Turn.run`), then call ``then``. The client is not read meanwhile, so that
+        its next methods find the work done."""
         if work():
             self.wait_for(work, then)
         elif then is not None:
@@ -333,7 +333,8 @@ class Flow(FrameReader):
         then: Callable[[], None] | None = None,
         begin: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        """`run`, of work that was begun in this turn and is not done, or begins when ``begin`` calls its argument."""
+        """Wait for work begun in this turn, or for work that begins when ``begin`` calls its argument; otherwise like
+        `run`."""
         self._works += 1
         self.is_stalled = True
         self.hold("long")
@@ -361,7 +362,7 @@ class Flow(FrameReader):
         return False
 
     def _go_on(self) -> None:
-        """Answers have been taken: handle what was left unread, and read on."""
+        """Handle leftover input and read on, because the client has read its answers."""
         self._unread = 0
         self.release_hold("unread")
         self._read_on()
@@ -372,17 +373,17 @@ class Flow(FrameReader):
             self.handle_leftover()
 
     def handle_leftover(self) -> None:
-        """Handle what was read before and not handled."""
+        """Handle input that was read but not handled."""
         raise NotImplementedError
 
-    # A client that publishes much
+    # Clients that publish much
 
     def fresh_bytes(self) -> int:
-        """What the next commit will write, for `end_turn` to see what this client added to it."""
+        """Bytes in the next commit so far; `end_turn` compares to find what this client added."""
         return 0 if self.journal is None else self.journal.fresh_bytes
 
     def end_turn(self, fresh_bytes: int) -> None:
-        """End a turn in which octets of this client were handled; ``fresh_bytes`` is from before."""
+        """End a turn that handled input of this client; ``fresh_bytes`` is the value from its beginning."""
         if not self.turn.finish():
             self.stall_for_later()
         self._published(fresh_bytes)
@@ -399,15 +400,15 @@ class Flow(FrameReader):
     def has_consumers(self) -> bool:
         return any(channel.consumers for channel in self.open_channels())
 
-    # A client that is not read
+    # Clients that are not read
 
     @property
     def is_held(self) -> bool:
-        """Is it not being read?"""
+        """Whether the client is not being read."""
         return bool(self._holds)
 
     def hold(self, reason: str) -> None:
-        """Stop reading for a reason; reading goes on when no reason is left."""
+        """Stop reading for this reason; reading resumes when no reason is left."""
         if not self._holds:
             self.wire.pause_reading()
         self._holds.add(reason)
@@ -419,7 +420,7 @@ class Flow(FrameReader):
                 self.wire.resume_reading()
 
     def release_all_holds(self) -> None:
-        """Read on, for whatever reason it was held."""
+        """Resume reading, whatever the reasons for holding were."""
         self.is_stalled = False
         for reason in tuple(self._holds):
             self.release_hold(reason)

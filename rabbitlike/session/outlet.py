@@ -1,8 +1,8 @@
-"""The way out to one client: its out-buffer, and whether deliveries may still be put there.
+"""The output buffer of one client, and whether deliveries may be added to it.
 
-`open` turns false when the buffer is full or the socket does not take more: then nothing is delivered to this client
-until it reads. Answers to its methods still go in; they are bounded by what it asks. `is_full` turns true when the
-client holds too much that it has not acknowledged, which stays in the broker's memory.
+Deliveries stop while `open` is false: the buffer is full or the socket accepts no more data. Answers to methods are
+still added; the client's requests bound them. `is_full` is true while the client has too much unacknowledged, because
+that stays in the broker's memory.
 """
 
 from rabbitlike.broker.turn import Flushable, Turn
@@ -10,7 +10,7 @@ from rabbitlike.protocol.frames import OutBuffer
 
 
 class _NoClient:
-    """A client that is gone."""
+    """Stands for a client that has disconnected."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ _NOBODY = _NoClient()
 
 
 class Outlet(OutBuffer):
-    """One per connection, shared by its channels and consumers."""
+    """The outlet of one connection, shared by its channels and consumers."""
 
     __slots__ = (
         "_client",
@@ -43,16 +43,16 @@ class Outlet(OutBuffer):
         self.open = True
         #: Octets in the buffer above which deliveries wait for the next flush.
         self.limit = limit
-        #: The largest frame payload this client takes.
+        #: The largest frame payload that this client accepts.
         self.payload_max = 4096 - 8
-        #: Memory of what the client holds unacknowledged, and how much that may be; 0: without limit.
+        #: Memory of the client's unacknowledged messages, and its limit; 0: no limit.
         self.unacked_bytes = 0
         self.unacked_limit = unacked_limit
-        #: It holds too much: consumers that must ack get nothing more until it has acknowledged a quarter.
+        #: Over the limit: consumers with acks get nothing until the client has acknowledged a quarter.
         self.is_full = False
 
     def mark(self) -> None:
-        """Something was put: flush this client at the end of the turn."""
+        """Schedule a flush at the end of the turn, after output was added."""
         if not self._marked:
             self._marked = True
             self._turn.mark(self._client)
@@ -60,13 +60,13 @@ class Outlet(OutBuffer):
             self.open = False
 
     def delivered(self, memory_bytes: int) -> None:
-        """The client holds so much more."""
+        """Add the memory of delivered messages."""
         self.unacked_bytes += memory_bytes
         if self.unacked_bytes > self.unacked_limit > 0:
             self.is_full = True
 
     def settled(self, memory_bytes: int) -> bool:
-        """The client holds so much less. True: it may be given messages again."""
+        """Subtract the memory of settled messages. True if consumers may take messages again."""
         self.unacked_bytes -= memory_bytes
         if self.is_full and self.unacked_bytes <= self.unacked_limit // 4 * 3:
             self.is_full = False
@@ -77,5 +77,5 @@ class Outlet(OutBuffer):
         self._marked = False
 
     def detach(self) -> None:
-        """The client is gone: whatever is still put here goes nowhere."""
+        """Drop the client: output added from now on is discarded."""
         self._client = _NOBODY

@@ -1,8 +1,8 @@
-"""A channel as its client publishes on it: from a whole message to queues, returns and confirms.
+"""The publishing side of a channel: passes messages to queues, sends returns and confirms.
 
-The hot call comes straight from the frame reader: `on_publish`. A publish whose address, properties and topology are
-those of the one before takes the short way, where nothing is left to check; anything out of the ordinary goes through
-`check` of `broker/publishing/publication.py`. What is delivered and settled is in `channel`.
+The frame reader calls `on_publish` directly. A publish with the same address, properties and topology as the one before
+needs no checks and takes the fast path; anything unusual goes through `check` of `broker/publishing/publication.py`.
+`channel` handles deliveries and settles.
 """
 
 from typing import TYPE_CHECKING
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 MANDATORY = 1
 IMMEDIATE = 2
-#: Properties that a publish is checked or changed by.
+#: Properties that can make checks or changes necessary.
 WATCHED = EXPIRATION | HEADERS | REPLY_TO | USER_ID
-#: Addresses whose targets a connection remembers, roughly; each of its channels has its share, but no fewer than this.
+#: Targets that a connection caches, approximately, split among its channels; each channel keeps at least FEW_TARGETS.
 TARGETS_KEPT = 4096
 FEW_TARGETS = 16
 
@@ -45,7 +45,7 @@ NO_ROUTE_TEXT = b"\x08NO_ROUTE"
 
 
 class Publisher(Content):
-    """The half of a channel that takes publishes."""
+    """The part of a channel that accepts publishes."""
 
     __slots__ = (
         "_answers_due",
@@ -80,14 +80,14 @@ class Publisher(Content):
         self.turn: Turn = connection.broker.turn
         self.outlet: Outlet = connection.outlet
         self.journal: Journal | None = connection.broker.journal
-        #: What happened here, and in the whole vhost.
+        #: Counters of this channel, and of the whole vhost.
         self.counters = Counters(self.turn.now_ms)
         self.totals: Counters = vhost.counters
         self._sizes: Sizes = connection.broker.sizes
         assert connection.user is not None
-        #: Whose publishes these are.
+        #: Where publishes of this channel come from: vhost, user and client.
         self.origin = Origin(vhost, connection.user, (connection.name, number, connection.user.name), self.counters)
-        #: What is counted of them by exchange.
+        #: Publish counters by exchange.
         self.publishes: dict[Exchange, Counters] = self.origin.publishes
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -95,15 +95,15 @@ class Publisher(Content):
         self._target: Target | None = None
         self._targets: dict[bytes, Target] = {}
         self._targets_generation = 0
-        #: Who is told of the publish at hand, and how large that is.
+        #: The tracer of the current publish, and the size of its body.
         self._tracer: Tracer | None = None
         self._traced_size = 0
-        #: How long the publish at hand is to wait, if nothing else is special about it.
+        #: Delay of the current publish in ms, if it needs no other check.
         self._delay_ms = 0
-        #: The properties at hand ask for the careful way.
+        #: The current properties need checks.
         self._is_watched = False
         self._answers_due = False
-        #: Confirms wait for a commit, and the broker knows it.
+        #: Confirms wait for a commit, and the connection has subscribed to it.
         self._is_awaiting = False
 
     @property
@@ -113,7 +113,7 @@ class Publisher(Content):
     def client(self) -> ClientName:
         return self.origin.client
 
-    # The short way
+    # The fast path
 
     def on_address(self) -> None:
         self._target = self._targets.get(self.address) if self.bits & IMMEDIATE == 0 else None
@@ -123,7 +123,7 @@ class Publisher(Content):
         self._is_watched = self.properties.flags & WATCHED != 0 and self._needs_care()
 
     def on_publish(self, body: bytes) -> None:
-        self._sizes.add(len(body))  # parity: whatever becomes of it
+        self._sizes.add(len(body))  # parity: counted whatever the outcome
         target = self._target
         if target is None or target.generation != self.turn.generation:
             target = self._find_target()
@@ -132,7 +132,7 @@ class Publisher(Content):
                 self._publish_delayed(target, body)
             else:
                 self._publish_carefully(target, body)
-            # A read holds some thousand small messages, and each of these takes ten times as long as others.
+            # A read holds thousands of small messages, and each of these takes ten times as long as a plain one.
             self.connection.stall_if_long()
             return
         properties = self.properties
@@ -167,7 +167,7 @@ class Publisher(Content):
         self._published(accepted, number, 1)
 
     def on_part(self) -> None:
-        # parity: half a message is blocked as well, or many halves would be more than a whole.
+        # parity: a partial message also blocks the client; many partial messages would fill memory.
         if self.turn.alarmed:
             self.connection.block()
 
@@ -206,14 +206,14 @@ class Publisher(Content):
         return count
 
     def _admits_run(self, target: Target, count: int, body_bytes: int) -> bool:
-        """Will so many publishes, of so many octets in all, go their way with nothing to look at in any of them?"""
+        """Whether these publishes, ``body_bytes`` in total, can be enqueued as a run without individual checks."""
         if (
             self._is_watched
             or not target.is_plain
             or target.generation != self.turn.generation
             or self.transaction is not None
             or not target.queues
-            or (target.tracer is not None and len(target.queues) > 1)  # which tells of all copies of one, then the next
+            or (target.tracer is not None and len(target.queues) > 1)  # it reports all copies of a message together
         ):
             return False
         memory_bytes = count * (MESSAGE_COST + len(self.properties.raw)) + body_bytes
@@ -223,7 +223,7 @@ class Publisher(Content):
         return True
 
     def _needs_care(self) -> bool:
-        """Do these properties carry anything that a publish is checked or changed by?"""
+        """Whether these properties need checks or changes."""
         properties = self.properties
         flags = properties.flags
         if flags & (EXPIRATION | USER_ID):
@@ -236,12 +236,12 @@ class Publisher(Content):
             return True
         if self.origin.forgets_deaths and properties.header_at(b"x-death") > 0:
             return True
-        # When a delay is all there is to care for, there is a shorter way.
+        # A delay alone takes a shorter path.
         self._delay_ms = plain_delay(properties)
         return self._delay_ms > 0 or is_timed(properties)
 
     def _may_delay(self, target: Target) -> bool:
-        """Is there nothing to look at before a publish is put off?"""
+        """Whether a publish can be delayed without further checks."""
         return (
             target.is_plain
             and self.transaction is None
@@ -265,16 +265,16 @@ class Publisher(Content):
         self._published(True, number, 1)
 
     def _find_target(self) -> Target:
-        """The target of the address at hand, which is not known, or no longer holds."""
+        """Find the target of the current address, if the cache has none or an outdated one."""
         self._target = None
         if self.bits & IMMEDIATE:
             raise not_implemented("immediate=true")
         target = find_target(self.origin, self.address, self.properties)
         self.connection.stall_if_long()
         if target.is_reply:
-            return target  # the requester may go at any time
+            return target  # the requester may disconnect at any time
         if self._targets_generation != target.generation:
-            # All that is remembered must be found anew, and would keep deleted queues and exchanges alive.
+            # All cached targets are outdated, and would keep deleted queues and exchanges alive.
             self._targets.clear()
             self._targets_generation = target.generation
         if len(self._targets) >= max(FEW_TARGETS, TARGETS_KEPT // len(self.connection.channels)):
@@ -283,7 +283,7 @@ class Publisher(Content):
         self._target = target
         return target
 
-    # The careful way
+    # The path with checks
 
     def _publish_carefully(self, target: Target, body: bytes) -> None:
         mandatory = self.bits & MANDATORY != 0
@@ -300,7 +300,7 @@ class Publisher(Content):
         self._published(self.deposit(publication), number, 1)
 
     def deposit(self, publication: Publication) -> bool:
-        """Give a checked publish to its queues, or back to the client. False: a queue refused it."""
+        """Enqueue a checked publish, and return it to the client if unroutable. False if a queue refused it."""
         accepted = publication.deposit(self.origin, self.confirms is not None)
         if self.confirms is not None:
             self._tracer = publication.tracer
@@ -309,14 +309,14 @@ class Publisher(Content):
             self._return(publication.address, publication.properties, publication.body)
         return accepted
 
-    # What the client hears of it
+    # Returns and confirms
 
     def _return(self, address: bytes, properties: bytes, body: bytes) -> None:
         self.outlet.put_return(self.number, NO_ROUTE, NO_ROUTE_TEXT, address, properties, body, self.outlet.payload_max)
         self.outlet.mark()
 
     def _published(self, accepted: bool, number: int, count: int) -> None:
-        """So many publishes are through. ``number`` is the commit that they are safe with; 0: they need not wait."""
+        """Confirm ``count`` publishes. ``number`` is the commit that makes them safe; 0: no need to wait."""
         if self.confirms is not None:
             is_due = self.confirms.accept(number, count) if accepted else self.confirms.refuse()
             if self._tracer is not None:
@@ -338,7 +338,7 @@ class Publisher(Content):
             self._tracer = None
 
     def committed(self, number: int) -> bool:
-        """Commit ``number`` is done. Is there no confirm left that waits for one?"""
+        """Note that commit ``number`` is done. True if no confirm waits for a later one."""
         if self.confirms is None:
             return True
         if self.confirms.commit(number) and not self._answers_due:
@@ -348,14 +348,14 @@ class Publisher(Content):
         return not self._is_awaiting
 
     def commit_failed(self) -> None:
-        """What waits for a commit is refused: it may be stored yet, but nobody can promise it."""
+        """Refuse publishes that wait for a commit: they may still be stored, but that is not certain."""
         self._is_awaiting = False
         if self.confirms is not None and self.confirms.fail() and not self._answers_due:
             self._answers_due = True
             self.connection.answer_later(self)
 
     def write_answers(self) -> None:
-        """Put the confirms that are due. Called once per flush, after the returns they must not overtake."""
+        """Write the confirms that are due. Called once per flush, after the returns, which must come first."""
         self._answers_due = False
         if self.confirms is not None and self.is_open:
             before = self.confirms.confirmed

@@ -1,8 +1,8 @@
 """Direct reply-to: a requester gets its replies without a queue.
 
-A channel that consumes from the pseudo queue has one ReplyConsumer under a name nobody can guess; a responder publishes
-to that name on the default exchange and the reply is written straight to the requester's connection. Nothing is stored:
-a requester that is gone gets nothing, and one that does not read no more than it can leave unread.
+A channel that consumes from the pseudo queue gets one ReplyConsumer with an unguessable name. A responder publishes to
+that name on the default exchange, and the broker writes the reply to the requester's connection. Nothing is stored:
+replies to a disconnected requester, or to one with too much unread output, are dropped.
 """
 
 from typing import TYPE_CHECKING
@@ -14,12 +14,12 @@ from rabbitlike.session.unacked import Unacked
 if TYPE_CHECKING:
     from rabbitlike.session.flow import Flow
 
-#: A requester that has more octets than these to read gets no replies.
+#: A requester with more unread octets gets no replies.
 UNREAD_REPLIES = 64 * 1024 * 1024
 
 
 class ReplyConsumer:
-    """The one consumer of direct replies that a channel may have."""
+    """The direct-reply consumer of a channel; at most one each."""
 
     __slots__ = ("_flow", "_number", "_outlet", "_tag_octets", "_unacked", "name", "tag")
 

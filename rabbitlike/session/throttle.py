@@ -1,8 +1,8 @@
-"""When a connection that publishes must wait: for commits of what it sent, or for the consumers of a queue.
+"""When a publishing connection must wait: for commits of its messages, or for the consumers of a queue.
 
-Asked after each turn in which the connection published something that is to be written, or to a queue that is
-congested. Whoever publishes little is never stopped. A connection that also consumes does not wait for consumers: its
-acks come by the same socket, so it might wait for itself.
+Checked after each turn in which the connection published something to be stored, or published to a congested queue. A
+connection that publishes little never waits. A connection that also consumes does not wait for consumers: its acks
+arrive on the same socket, so it might wait for itself.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,14 +16,14 @@ from rabbitlike.broker.turn import Turn
 if TYPE_CHECKING:
     from rabbitlike.session.flow import Flow
 
-#: The reason that a connection is not read for.
+#: The reason for not reading the connection.
 FLOW: Final = "flow"
-#: Bytes that a connection publishes within this time are a burst.
+#: Bytes published within this time count as one burst.
 BURST_MS: Final = 10
 
 
 class Throttle:
-    """One per connection."""
+    """The throttle of one connection."""
 
     __slots__ = (
         "_admission",
@@ -43,20 +43,20 @@ class Throttle:
         self._turn = turn
         self._journal = journal
         self._credit = credit
-        #: What it waits for, if that is the consumers of a queue.
+        #: The queue whose consumers the connection waits for, if any.
         self._admission: AdmissionControl | None = None
-        #: Bytes of it in the commit that gathers now, whose number this is, and in the one before that.
+        #: Bytes of this connection in the commit being collected, in the one before, and the number of the former.
         self._fresh_bytes = 0
         self._older_bytes = 0
         self._number = 0
-        #: Bytes of the burst at hand, and when it began.
+        #: Bytes of the current burst, and its start time.
         self._burst_bytes = 0
         self._burst_at_ms = 0
 
     def published(self, written_bytes: int) -> None:
-        """The turn is over; it added so much to the next commit."""
+        """Check after a turn whether the connection must wait; it added ``written_bytes`` to the next commit."""
         own_bytes = self._uncommitted(written_bytes) if written_bytes > 0 else 0
-        # Most turns end here: a connection that has little uncommitted never waits for commits.
+        # Most turns end here: a connection with few uncommitted bytes never waits for commits.
         if own_bytes > LITTLE_BYTES and self._credit is not None and self._credit.is_used_up(own_bytes):
             self._credit.wait(self._client)
             self._client.hold(FLOW)
@@ -69,11 +69,11 @@ class Throttle:
                     return
 
     def resumed(self) -> None:
-        """It may publish again."""
+        """Note that the connection may publish again."""
         self._admission = None
 
     def stop(self) -> None:
-        """The connection is gone."""
+        """Leave all wait lists, because the connection has ended."""
         if self._credit is not None:
             self._credit.leave(self._client)
         if self._admission is not None:
@@ -81,11 +81,11 @@ class Throttle:
             self._admission = None
 
     def detach(self) -> None:
-        """The socket is gone: refer to the connection no longer, so that reference counting frees both."""
+        """Drop the reference to the connection after its socket is closed, so that reference counting frees both."""
         self._client = None  # type: ignore[assignment]
 
     def _uncommitted(self, written_bytes: int) -> int:
-        """Bytes of this connection that no commit holds yet, with those of this turn."""
+        """Bytes of this connection that are not committed, including those of this turn."""
         journal = self._journal
         assert journal is not None
         if self._number != journal.number:
@@ -96,7 +96,7 @@ class Throttle:
         return self._fresh_bytes + (self._older_bytes if journal.committed < journal.number - 1 else 0)
 
     def _is_burst(self) -> bool:
-        """Has it sent much in a short time?"""
+        """Whether the connection sent much in a short time."""
         if self._turn.now_ms - self._burst_at_ms > BURST_MS:
             self._burst_at_ms = self._turn.now_ms
             self._burst_bytes = 0

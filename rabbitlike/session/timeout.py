@@ -1,8 +1,7 @@
-"""The ack timeout: how long a client may sit on a delivery.
+"""The ack timeout: how long a client may leave a delivery unsettled.
 
-parity: when the oldest delivery of a channel is older than its queue's timeout, the channel is closed with 406 and what
-it held goes back. One timer per channel, set only where a timeout is, looks again when the oldest of what is left is
-due.
+parity: when the oldest delivery of a channel exceeds its queue's timeout, the broker closes the channel with 406 and
+requeues its messages. Each channel with a timeout has one timer, which fires when the oldest remaining delivery is due.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from rabbitlike.session.unacked import Unacked
 
 
 class AckTimeout(FirstDue):
-    """The timer of one channel, shared by its queues; the shortest timeout seen rules how soon it looks."""
+    """The ack timeout timer of one channel, for all its queues; the shortest timeout decides when it fires first."""
 
     __slots__ = ("_is_looking", "_looked_to", "_number", "_on_late", "_soonest_ms", "_timeout_of", "_unacked")
 
@@ -33,23 +32,23 @@ class AckTimeout(FirstDue):
         self._unacked = unacked
         self._timeout_of = timeout_of
         self._on_late = on_late
-        #: A look that takes several turns: the tag it has come to, and how soon the next delivery is due.
+        #: A check that takes several turns: the last tag checked, and the time until the next delivery is due.
         self._is_looking = False
         self._looked_to = 0
         self._soonest_ms = 0
 
     def end(self) -> None:
-        """The channel is closed: nothing leads back to it."""
+        """Stop and drop references to the closed channel."""
         self.stop()
         self._timeout_of = _no_timeout
         self._on_late = _ignore
 
     def watch(self, timeout_ms: int) -> None:
-        """A delivery went out that is to be settled within ``timeout_ms``."""
+        """Watch a new delivery that must be settled within ``timeout_ms``."""
         self._watch(self._turn.now_ms + timeout_ms)
 
     def timeout_of(self, queue: Queue) -> int:
-        """How long a delivery of this queue may stay unsettled, in ms; 0: for ever."""
+        """How long a delivery of this queue may stay unsettled, in ms; 0: no limit."""
         return self._timeout_of(queue)
 
     def on_due(self) -> None:
@@ -58,7 +57,7 @@ class AckTimeout(FirstDue):
             self._turn.run(self._look_on)
 
     def _look_on(self) -> bool:
-        """Look at what is outstanding, as far as the turn has time; True: there is more."""
+        """Check outstanding deliveries while the turn has time; True if some are left."""
         self._is_looking = False
         while deliveries := self._unacked.after(self._looked_to, TOGETHER):
             self._looked_to = deliveries[-1].tag

@@ -1,8 +1,8 @@
-"""A transaction of one channel: publishes and settles held back until tx.commit.
+"""A transaction of one channel: holds back publishes and settles until tx.commit.
 
-parity: a publish is routed and refused when it arrives; it is enqueued, and a mandatory one returned, at commit, all
-publishes before all settles: `tx_commit`. It goes to those of its queues that are there by then. A rollback forgets the
-publishes and gives the settled deliveries back to the channel as unacked; nothing is requeued by it.
+parity: a publish is routed and refused when it arrives. At commit (`tx_commit`) it is enqueued, or returned if
+mandatory and unroutable; all publishes precede all settles. It goes to those of its queues that exist at that time. A
+rollback discards the publishes and returns the settled deliveries to the channel as unacked; it requeues nothing.
 """
 
 from dataclasses import dataclass, field
@@ -16,20 +16,20 @@ from rabbitlike.session.unacked import Delivery
 
 @dataclass(slots=True)
 class Transaction:
-    """What has been said since tx.select, tx.commit or tx.rollback."""
+    """Publishes and settles since tx.select, tx.commit or tx.rollback."""
 
     publications: list[Publication] = field(default_factory=list)
-    #: Memory that the publications take.
+    #: Memory of the publications.
     memory_bytes: int = 0
     settles: list[tuple[Delivery, Settle]] = field(default_factory=list)
-    #: Does any of it concern a persistent message?
+    #: Whether any message in it is persistent.
     is_persistent: bool = False
-    #: How much work the commit will be: publishes, the copies of these, and settles.
+    #: Amount of work for the commit: publishes, their copies, and settles.
     steps: int = 0
 
     def add(self, publication: Publication, most_bytes: int) -> None:
-        """Hold back a publish. 406 for one that a schema refuses, since nothing can be refused later, and when there is
-        too much: all of a transaction is in memory until it is committed as one."""
+        """Hold back a publish. Raise 406 if a schema refuses it, since it cannot be refused later, or if the
+        transaction is too large: all of it stays in memory until it is committed as one."""
         if publication.refusal:
             raise precondition_failed(publication.refusal)
         self.memory_bytes += MESSAGE_COST + len(publication.properties) + len(publication.body)
@@ -42,7 +42,7 @@ class Transaction:
         self.steps += 1 + len(publication.queues)
 
     def settle(self, deliveries: list[Delivery], settle: Settle) -> None:
-        """Hold back what became of some deliveries."""
+        """Hold back the settlement of deliveries."""
         for delivery in deliveries:
             self.settles.append((delivery, settle))
             self.is_persistent = self.is_persistent or delivery.message.persistent

@@ -1,11 +1,8 @@
-"""tx.commit: what a transaction held back takes effect, as a whole, in as many turns as that takes.
+"""tx.commit: applies a transaction as a whole, in as many turns as necessary.
 
-parity: publishes first, settles second. A small transaction is done within the turn of its tx.commit. While a large one
-goes on,
-
-- the journal is held, so that all of it is in one commit of the store,
-- its queues hand nothing out, so that nobody has a part of it,
-- and they keep room for it, so that it cannot be refused half-way.
+parity: publishes first, settles second. A small transaction is applied in the turn of its tx.commit. While a large one
+is being applied, the journal is held, so that one commit of the store contains all of it; its queues deliver nothing,
+so that no consumer sees a part of it; and its queues reserve space for it, so that it cannot be refused half-way.
 """
 
 from collections.abc import Callable
@@ -23,7 +20,7 @@ from rabbitlike.session.transaction import Transaction
 if TYPE_CHECKING:
     from rabbitlike.session.channel import Channel
 
-#: A transaction of so many steps is done within one turn.
+#: A transaction of at most this many steps is applied within one turn.
 FEW_STEPS = 512
 
 
@@ -51,17 +48,17 @@ class TxCommit:
         self._transaction = transaction
         self._answer = answer
         self._is_large = transaction.steps > FEW_STEPS
-        #: What it holds from the beginning to the end; None where nothing need be in one commit.
+        #: The journal held from beginning to end; None if the transaction need not be in one commit.
         self._journal = channel.journal if self._is_large and transaction.is_persistent else None
-        #: Publishes that were looked up, and what their queues are to take: messages, and octets of their bodies.
+        #: Publishes looked up so far, and the messages and body octets that each queue must take.
         self._looked_up = 0
         self._needs: dict[Queue, list[int]] = {}
         #: Mandatory publishes without a queue.
         self._lost_count = 0
         self._first_lost: Publication | None = None
-        #: Does any of it concern what is durable? Then the answer waits for the store.
+        #: Whether the transaction changes anything durable: then the answer waits for the store.
         self._is_stored = False
-        #: Something of it has happened already.
+        #: The transaction has been applied in part.
         self._is_begun = False
         self._is_refused = False
         self._is_cancelled = False
@@ -74,7 +71,7 @@ class TxCommit:
             connection.wait_for(self.go_on, self.answer, self._journal.hold)
 
     def cancel(self) -> bool:
-        """The channel closes. False: it is too late, all of the transaction takes effect."""
+        """Cancel because the channel closes. False if it is too late: the whole transaction takes effect."""
         if self._is_begun:
             return False
         self._is_cancelled = True
@@ -85,7 +82,7 @@ class TxCommit:
             self._answer(self._is_stored)
 
     def go_on(self) -> bool:
-        """As much as the turn has time for; True: there is more."""
+        """Apply the transaction while the turn has time; True if some of it is left."""
         is_left = False
         try:
             is_left = not self._is_cancelled and self._do_some()
@@ -109,10 +106,10 @@ class TxCommit:
     def _is_late(self, steps: int) -> bool:
         return self._is_large and self._channel.turn.is_late(steps)
 
-    # Before anything happens
+    # Checks before anything is applied
 
     def _look_up_some(self) -> bool:
-        """Some queues may have been deleted, or declared anew, since the publishes were routed."""
+        """Look up queues again: some may have been deleted or redeclared since the publishes were routed."""
         publications = self._transaction.publications
         queues = self._channel.vhost.queues
         while self._looked_up < len(publications):
@@ -138,10 +135,11 @@ class TxCommit:
             self._first_lost = self._first_lost or publication
 
     def _begin(self) -> None:
-        """From here on it cannot fail. Raises 406 where a queue would not take all of it: nothing has happened."""
+        """Start applying; after this it cannot fail. Raise 406, with nothing applied, if a queue would not take all of
+        it."""
         channel = self._channel
         if not all(queue.has_room(count, body_bytes) for queue, (count, body_bytes) in self._needs.items()):
-            # parity: RabbitMQ's words, but here nothing of the transaction has happened, rather than some of it.
+            # parity: RabbitMQ's text, but RabbitMQ applies the transaction in part and we apply none of it.
             raise precondition_failed("partial tx completion")
         if self._first_lost is not None and channel.connection.capabilities.get(TX_REFUSE_UNROUTABLE):
             address = self._first_lost.address
@@ -152,14 +150,14 @@ class TxCommit:
         self._first_lost = None
         self._is_begun = True
         channel.transaction = None
-        # From the end on, so that each is let go of when it is done: a million at once would take long.
+        # Pop from the end, so that each item is freed when it is done: freeing a million at once would take long.
         self._transaction.publications.reverse()
         self._transaction.settles.reverse()
         if self._is_large:
             for queue, (count, body_bytes) in self._needs.items():
                 queue.promise(count, body_bytes)
 
-    # What happens
+    # Applying
 
     def _deposit_some(self) -> bool:
         publications = self._transaction.publications

@@ -1,20 +1,20 @@
-"""What one channel was given and has not settled, by delivery tag.
+"""Unacknowledged deliveries of one channel, by delivery tag.
 
-Tags only grow, so the deliveries stand in a list in their order; one settled out of order leaves a hole. Holes before
-the first delivery are passed at once, holes behind it are squeezed out when they outnumber what is left, so memory
-follows what is outstanding, not what was delivered since.
+Tags only grow, so the deliveries stand in a list in tag order; a delivery settled out of order leaves a hole. Holes
+before the first delivery are skipped at once; later holes are removed when they outnumber the deliveries. So memory
+depends on what is outstanding, not on what was delivered since.
 """
 
 from rabbitlike.broker.message import Message
 from rabbitlike.broker.ports import Subscriber
 from rabbitlike.broker.queues.queue import Queue
 
-#: Holes that are not worth a rebuild.
+#: Too few holes for a rebuild.
 FEW_HOLES = 1024
 
 
 class Delivery:
-    """One message in the hands of one channel; `consumer` is None when it was fetched by basic.get."""
+    """A message delivered on a channel and not settled; `consumer` is None for basic.get."""
 
     __slots__ = ("consumer", "delivered_at_ms", "due_at_ms", "message", "queue", "tag")
 
@@ -26,14 +26,14 @@ class Delivery:
         self.queue = queue
         self.consumer = consumer
         self.delivered_at_ms = delivered_at_ms
-        #: When it goes back unless it is settled; 0: there is no such time.
+        #: The ack deadline; 0: none.
         self.due_at_ms = 0
 
 
 def make_delivery(
     tag: int, message: Message, queue: Queue, consumer: Subscriber | None, delivered_at_ms: int
 ) -> Delivery:
-    """The same as `Delivery(…)`, for the hot path: compiled, no argument becomes an object on its way."""
+    """Make a `Delivery` on the hot path: compiled, the arguments are not converted to objects."""
     delivery = Delivery.__new__(Delivery)
     delivery.tag = tag
     delivery.message = message
@@ -45,18 +45,18 @@ def make_delivery(
 
 
 class Unacked:
-    """Deliveries of one channel and the credit that goes with them."""
+    """Deliveries of one channel and their credit."""
 
     __slots__ = ("_entries", "_head", "count", "held", "last_tag", "limit")
 
     def __init__(self) -> None:
         self._entries: list[Delivery | None] = []
-        #: Index of the first delivery; before it there are only holes.
+        #: Index of the first delivery; only holes are before it.
         self._head = 0
         self.count = 0
-        #: Tags are consumed by every delivery of the channel, also by those that need no ack.
+        #: Every delivery of the channel takes a tag, including those without acks.
         self.last_tag = 0
-        #: parity: the channel-wide prefetch; counts what consumers hold, not what basic.get fetched. 0: none.
+        #: parity: the channel-wide prefetch; it counts deliveries to consumers, not basic.get. 0: no limit.
         self.limit = 0
         self.held = 0
 
@@ -69,7 +69,7 @@ class Unacked:
         self.count += len(deliveries)
 
     def take(self, tag: int) -> Delivery | None:
-        """The delivery with this tag, now settled; None when it is not outstanding."""
+        """Remove and return the delivery with this tag; None if it is not outstanding."""
         at = self._find(tag)
         if at < 0:
             return None
@@ -83,16 +83,16 @@ class Unacked:
         return delivery
 
     def has(self, tag: int) -> bool:
-        """Is the delivery with this tag outstanding?"""
+        """Whether the delivery with this tag is outstanding."""
         return self._find(tag) >= 0
 
     def take_oldest(self, tag: int, most: int) -> list[Delivery]:
-        """Deliveries up to this tag, oldest first: all, unless that are more than ``most``."""
+        """Remove and return deliveries up to this tag, oldest first, at most ``most``."""
         entries = self._entries
         head = self._head
         end = self._find(tag) + 1
         if end <= 0:
-            # It is not outstanding itself.
+            # The tag itself is not outstanding.
             end = head
             while end < len(entries) and end - head < most:
                 delivery = entries[end]
@@ -102,15 +102,15 @@ class Unacked:
         end = min(end, head + most)
         taken = [delivery for delivery in entries[head:end] if delivery is not None]
         if end - head == most:
-            entries[head:end] = [None] * most  # one of many steps: let go of them now, not of all at the end
+            entries[head:end] = [None] * most  # one of many steps: free them now instead of all at the end
         self._head = end
         self.count -= len(taken)
         self._pass_holes()
         return taken
 
     def after(self, tag: int, most: int) -> list[Delivery]:
-        """Up to ``most`` deliveries behind this tag, oldest first, left where they are; more are left if it is that
-        many."""
+        """Up to ``most`` deliveries after this tag, oldest first, without removing them. If there are ``most``, more
+        may follow."""
         entries = self._entries
         low = self._head
         high = len(entries)
@@ -134,7 +134,7 @@ class Unacked:
         return found
 
     def put_back(self, deliveries: list[Delivery]) -> None:
-        """A rollback: these count as outstanding again, where they were."""
+        """Make deliveries outstanding again, in tag order (after a rollback)."""
         everything = self.deliveries() + deliveries
         everything.sort(key=lambda delivery: delivery.tag)
         self._entries = list(everything)
@@ -142,7 +142,7 @@ class Unacked:
         self.count = len(everything)
 
     def deliveries(self) -> list[Delivery]:
-        """All that is outstanding, oldest first."""
+        """All outstanding deliveries, oldest first."""
         return [delivery for delivery in self._entries[self._head :] if delivery is not None]
 
     def _find(self, tag: int) -> int:
@@ -153,7 +153,7 @@ class Unacked:
         first = entries[self._head]
         if first is None or tag < first.tag:
             return -1
-        # Each delivery has a tag of its own, so this one cannot stand further back; nearly always it is just there.
+        # Tags are unique, so the delivery cannot be further back; it is nearly always at this index.
         high = self._head + tag - first.tag
         if high >= len(entries):
             high = len(entries) - 1

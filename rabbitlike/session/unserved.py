@@ -1,7 +1,7 @@
-"""What a method waits for when its turn had no time to serve all that was touched before it.
+"""Makes a method wait when its turn had no time to serve all queues touched before it.
 
-The wait always ends: each queue is waited for until it has handed out as many messages as were ready when the wait
-began, or has nothing more to hand out, whatever is published to it meanwhile.
+The wait always ends: each queue must deliver as many messages as were ready when the wait began, or have nothing left
+to deliver, regardless of later publishes.
 """
 
 from collections.abc import Iterable
@@ -12,21 +12,21 @@ from rabbitlike.broker.turn import Turn
 
 
 class Unserved:
-    """Queues that one client's commands touched and that are not served yet."""
+    """Queues that one client's commands touched and that have not been served yet."""
 
     __slots__ = ("_goals", "_is_after_later", "_mark", "_turn")
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        #: By queue: how many messages it will have handed out in all when it is done.
+        #: By queue: the total number of deliveries at which the wait ends.
         self._goals: dict[Queue, int] = {}
-        #: Which later calls must be done first: dead letters go to queues that are touched only then.
+        #: Which later calls must be done first, because dead letters touch further queues only then.
         self._mark = -1
         self._is_after_later = False
         self._add(turn.touched())
 
     def is_left(self) -> bool:
-        """Is anything not served yet?"""
+        """Whether a queue has not been served yet."""
         if self._mark < 0:
             self._mark = self._turn.later_mark()
         if self._turn.has_later(self._mark):

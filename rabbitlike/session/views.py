@@ -1,6 +1,7 @@
-"""What the management API shows of connections, channels and consumers: dicts in RabbitMQ's field names.
+"""Views of connections, channels and consumers for the management API: dicts with RabbitMQ's field names.
 
-Reached through `Client` in broker/broker.py and `Subscriber.view`, since the management knows nothing of sessions.
+The management reaches them through `Client` in broker/broker.py and `Subscriber.view`, since it does not import
+sessions.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _STARTING: Final = {
 
 
 def connection_details(connection: Connection) -> View:
-    """What tells one connection from another."""
+    """The fields that identify a connection."""
     return {"name": connection.name, "peer_host": connection.peer.host, "peer_port": connection.peer.port}
 
 
 def connection_state(connection: Connection) -> str:
-    """parity: `blocking` will be stopped when it publishes, `blocked` was, `flow` must read before it is read."""
+    """parity: `blocking` will be blocked when it publishes, `blocked` is blocked, `flow` is not being read."""
     if not connection.is_open:
         return _STARTING[connection.state]
     if connection.is_blocked:
@@ -87,7 +88,7 @@ def connection(connection: Connection) -> View:
 
 
 def channel(channel: Channel) -> View:
-    """A channel as lists show it."""
+    """A channel in lists."""
     connection, unacked, transaction = channel.connection, channel.unacked, channel.transaction
     user = "" if connection.user is None else text(connection.user.name)
     active_at_ms = channel.counters.active_at_ms
@@ -126,7 +127,7 @@ def channel_state(channel: Channel) -> str:
 
 
 def channel_details(channel: Channel) -> View:
-    """What tells one channel from another."""
+    """The fields that identify a channel."""
     connection = channel.connection
     return {
         "name": channel.name,

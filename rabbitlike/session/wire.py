@@ -1,4 +1,4 @@
-"""The socket and who is at its other end, as a connection sees them."""
+"""The interface of a socket to its connection, and the peer's identity."""
 
 from typing import Final, NamedTuple, Protocol
 
@@ -6,20 +6,20 @@ from rabbitlike.protocol.frames import BodyFrames
 
 
 class Wire(Protocol):
-    """The socket, as a connection sees it."""
+    """A connection's interface to its socket."""
 
     def write(self, data: bytes) -> None: ...
 
     def write_frames(self, frames: BodyFrames) -> None:
-        """A large body, bit by bit as the client reads it; until then delivery is paused."""
+        """Write a large body in pieces as the client reads it; deliveries pause until it is written."""
         ...
 
     def close(self) -> None:
-        """After what was written has gone out."""
+        """Close after pending output is written."""
         ...
 
     def leave(self) -> None:
-        """After what was written has gone out, the client closes; if it does not, we do in a while."""
+        """Let the client close after pending output is written; close after a timeout."""
         ...
 
     def abort(self) -> None: ...
@@ -32,7 +32,7 @@ class Wire(Protocol):
 
 
 class ClosedWire:
-    """What a connection has instead of its socket once that is gone: nothing leads back to the socket's owner."""
+    """Replaces the socket of a connection after it is closed, so that no reference to the socket's owner is left."""
 
     __slots__ = ()
 
@@ -57,17 +57,17 @@ CLOSED_WIRE: Final = ClosedWire()
 
 
 class Peer(NamedTuple):
-    """Who is at the other end."""
+    """Addresses and TLS data of a connection."""
 
     host: str
     port: int
     local_host: str
     local_port: int
     tls: bool = False
-    #: The common name of the client's certificate, when it showed one that we trust.
+    #: The common name of the client's certificate, if it is trusted.
     certificate_name: str | None = None
     is_loopback: bool = True
-    #: What was agreed for TLS, in the words of RabbitMQ's management, and what the client's certificate says.
+    #: The negotiated TLS parameters, in the terms of RabbitMQ's management, and fields of the client's certificate.
     tls_protocol: str = ""
     tls_key_exchange: str = ""
     tls_cipher: str = ""

@@ -1,7 +1,7 @@
-"""What the methods of each AMQP class do: one module per class, one short function per method.
+"""Handlers of AMQP methods: one module per class, one short function per method.
 
-The two tables say all that a client can ask; a method in neither is answered with 503. Hot methods (publish, ack, nack,
-reject) never come here: the frame reader hands them to the channel itself.
+The two tables list all methods that a client can call; any other method closes the connection with 503. Hot methods
+(publish, ack, nack, reject) are not here: the frame reader passes them to the channel directly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""access.request, which 0-9-1 dropped and old clients still send. Everyone gets the same ticket; nobody looks at it."""
+"""access.request, which 0-9-1 removed and old clients still send. All get the same ticket, which is never checked."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""basic.*: consume, cancel, get, qos, recover. Publishing and settling are hot and never come here: see
-session/publisher.py and session/channel.py."""
+"""basic.*: consume, cancel, get, qos, recover. Publishing and settling are hot: see session/publisher.py and
+session/channel.py."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> None:
     if method.prefetch_size != 0:
         raise not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
     if not method.global_:
-        # parity: for consumers to come; those that are there keep theirs. What the channel had in all ends with it.
+        # parity: applies to future consumers; existing ones keep theirs. It also removes the channel-wide limit.
         channel.prefetch_count = method.prefetch_count
     channel.unacked.limit = method.prefetch_count if method.global_ else 0
     channel.wake_consumers()
@@ -41,7 +41,7 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> None:
 
 def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     tag = method.consumer_tag or f"amq.ctag-{token_urlsafe(16)}"
-    # parity: the tag of a consumer of replies is not among those that are taken.
+    # parity: the tag of a direct-reply consumer does not count as used.
     if tag in channel.consumers:
         raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
     limit = channel.connection.settings.consumer_max_per_channel
@@ -69,7 +69,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     queue.add_consumer(consumer, method.exclusive)
     channel.consumers[tag] = consumer
     if not method.nowait:
-        # Deliveries start at the end of the turn, so the client hears of its consumer first.
+        # Deliveries start at the end of the turn, so consume-ok comes first.
         channel.send(methods.make(commands.Basic.ConsumeOk, consumer_tag=tag))
 
 
@@ -97,7 +97,7 @@ def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
 
 
 def cancel_ok(channel: Channel, method: commands.Basic.CancelOk) -> None:
-    """parity: the broker's basic.cancel asks for no answer; some clients give one."""
+    """parity: the broker's basic.cancel requires no answer; some clients send one."""
 
 
 def get(channel: Channel, method: commands.Basic.Get) -> None:
@@ -112,8 +112,8 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
 
 
 def _get(channel: Channel, queue: Queue, method: commands.Basic.Get) -> bool:
-    """Answer basic.get; True: only expired messages were found so far, a large one is being read, or a transaction is
-    on its way in; go on."""
+    """Answer basic.get. True to be called again: all messages so far had expired, a large message is being read, or a
+    transaction is being applied."""
     if not channel.is_open:
         return False  # closed while it waited
     if queue.deposits or queue.is_reading():

@@ -1,7 +1,7 @@
-"""channel.*: open, close and flow of a channel that both sides take for open.
+"""channel.*: open, close and flow of a channel that both sides consider open.
 
-A channel the broker has closed never gets here: its connection discards what arrives until close-ok. Nor does the first
-channel.open of a number, since there is no channel yet; `check_channel_number` says whether there may be one.
+Frames for a channel that the broker has closed do not get here: the connection discards them until close-ok. Nor does
+the first channel.open of a number, since no channel exists yet; `check_channel_number` checks whether it may be opened.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def check_channel_number(connection: Connection, number: int) -> None:
-    """530 when the client has as many channels as were agreed. parity: how many there are counts, not their numbers."""
+    """Raise 530 if the client has as many channels as were negotiated. parity: their count matters, not their
+    numbers."""
     count, most = len(connection.channels), connection.channel_max
     if most != 0 and count >= most:
-        connection.method_index = 0  # parity: no method is blamed
+        connection.method_index = 0  # parity: the error names no method
         raise not_allowed(f"number of channels opened ({count}) has reached the negotiated channel_max ({most})")
     assert connection.user is not None
     user = connection.broker.users.get(connection.user.name)
@@ -40,7 +41,7 @@ def open_again(channel: Channel, method: commands.Channel.Open) -> None:
 
 
 def close(channel: Channel, method: commands.Channel.Close) -> None:
-    channel.write_answers()  # a client may count on the confirms of what it published before
+    channel.write_answers()  # a client may rely on confirms for its earlier publishes
     channel.close()
     channel.connection.run(channel.release, partial(_answer_close, channel))
 
@@ -51,7 +52,7 @@ def _answer_close(channel: Channel) -> None:
 
 
 def flow(channel: Channel, method: commands.Channel.Flow) -> None:
-    """parity: deliveries are held back by prefetch alone."""
+    """parity: only prefetch limits deliveries."""
     if not method.active:
         raise not_implemented("active=false")
     channel.send(methods.make(commands.Channel.FlowOk, active=True))

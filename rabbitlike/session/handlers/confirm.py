@@ -1,4 +1,4 @@
-"""confirm.select: from here on every publish of the channel is answered; see session/confirms.py."""
+"""confirm.select: from here on the broker confirms every publish of the channel; see session/confirms.py."""
 
 from __future__ import annotations
 

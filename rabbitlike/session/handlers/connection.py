@@ -1,7 +1,7 @@
-"""connection.*: from the protocol header to an open connection, and its end in good order.
+"""connection.*: from the protocol header to an open connection, and its orderly close.
 
-`greet` answers the header; every method after it first asks the handshake's table whether it may come now, and moves
-the connection on. What a client gets to read about a refused login never says why; the log does.
+`greet` answers the header. Every later method first checks the handshake's table for whether the method is allowed in
+this state, then changes the state. The answer to a refused login never contains the reason; the log does.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a client waits for its refusal that has tried too often.
+#: Delay of the refusal after too many failed logins.
 REFUSAL_DELAY_MS: Final = 1000
-#: Longest part of a user name that is logged: it may be any.
+#: Longest logged part of a user name, because clients can send names of any length.
 MAX_SAID: Final = 64
 
 _OPEN_OK = methods.encode(methods.make(commands.Connection.OpenOk), 0)
@@ -41,11 +41,11 @@ _CLOSE_OK = methods.encode(methods.make(commands.Connection.CloseOk), 0)
 
 
 def greet(connection: Connection, header: bytes) -> bool:
-    """Answer the protocol header. False: the client speaks something else, and its socket is on its way out."""
+    """Answer the protocol header. False if the client speaks another protocol; then the socket is closed."""
     peer_protocol = handshake.check_header(header)
     if peer_protocol is not None:
         log.warning("connection %s: peer speaks %s", connection.name, peer_protocol)
-        # spec: say which protocol would be understood, and hang up without another word.
+        # spec: send the supported protocol header and close.
         connection.wire.write(handshake.PROTOCOL_HEADER)
         connection.wire.close()
         return False
@@ -58,7 +58,7 @@ def greet(connection: Connection, header: bytes) -> bool:
 
 @lru_cache(maxsize=16)
 def _start_frame(product: str, version: str, cluster_name: str, offered: str) -> bytes:
-    """connection.start is long and says the same to everybody."""
+    """The connection.start frame; cached, because it is long and the same for all clients."""
     properties = handshake.server_properties(product=product, version=version, cluster_name=cluster_name)
     return methods.encode(handshake.start(properties, offered), 0)
 
@@ -96,7 +96,7 @@ def _capabilities(client_properties: Table) -> dict[str, bool]:
 
 
 def _log_in(connection: Connection, credentials: Credentials) -> User | None:
-    """The user, if it is one and may come from where it comes."""
+    """The user, if the credentials are valid and the user may connect from this address; otherwise None."""
     users, host = connection.broker.users, connection.peer.host
     failures = connection.broker.login_failures
     if credentials.password is None:
@@ -118,7 +118,7 @@ def _log_in(connection: Connection, credentials: Credentials) -> User | None:
 
 
 def _note_refusal(connection: Connection, user: str, problem: str) -> None:
-    """Count a failed login, and log it once in a burst."""
+    """Count a failed login, and log it once per burst."""
     host = connection.peer.host
     connection.broker.login_attempts.count(AMQP, host, user, succeeded=False)
     if connection.broker.login_failures.may_log(host, user, problem):
@@ -132,12 +132,12 @@ def _note_refusal(connection: Connection, user: str, problem: str) -> None:
 
 
 def _refuse_unchecked(connection: Connection, user: str) -> None:
-    """Too many passwords were wrong: refuse this one whatever it is, and not at once."""
+    """Refuse a login without checking it, after a delay, because too many passwords were wrong."""
     _note_refusal(connection, user, "too many failed logins, no password is checked for a while")
-    connection.state = State.CLOSING  # hear nothing meanwhile
+    connection.state = State.CLOSING  # ignore input meanwhile
 
     def refuse() -> None:
-        if connection.state is State.CLOSING:  # and not gone
+        if connection.state is State.CLOSING:  # still connected
             connection.state = State.AWAIT_START_OK
             _refuse_login(connection)
 
@@ -145,7 +145,7 @@ def _refuse_unchecked(connection: Connection, user: str) -> None:
 
 
 def _refuse_login(connection: Connection) -> None:
-    """spec: a client that fails to log in finds its socket closed; parity: unless it can take a reason."""
+    """Refuse a login. spec: close the socket; parity: send connection.close first if the client supports it."""
     if connection.capabilities.get("authentication_failure_close"):
         connection.close(
             access_refused(
@@ -168,7 +168,7 @@ def tune_ok(connection: Connection, method: commands.Connection.TuneOk) -> None:
     agreed = handshake.negotiate(_offer(connection), answer)
     connection.channel_max = agreed.channel_max
     connection.frame_max = agreed.frame_max
-    # parity: a client may be off by the frame's overhead, the broker may not.
+    # parity: the client's frames may exceed frame_max by the overhead, the broker's may not.
     connection.payload_max = agreed.frame_max
     connection.outlet.payload_max = agreed.frame_max - FRAME_OVERHEAD
     connection.heartbeat = agreed.heartbeat
@@ -185,7 +185,7 @@ def open_(connection: Connection, method: commands.Connection.Open) -> None:
 
 
 def _find_vhost(connection: Connection, name: str) -> Vhost:
-    """The vhost a client asks for; 530 when there is none, it may not go there, or there is no room."""
+    """The vhost that a client requests; 530 if it does not exist, access is denied, or a limit is reached."""
     broker, most = connection.broker, connection.settings.connection_max
     if most != 0 and len(broker.connections) > most:
         raise not_allowed(f"connection refused: node connection limit ({most}) is reached")
@@ -193,7 +193,7 @@ def _find_vhost(connection: Connection, name: str) -> Vhost:
     if vhost is None:
         raise not_allowed(f"vhost {name} not found")
     assert connection.user is not None
-    # parity: limits before permissions; the user's are the present ones, and none once it is deleted.
+    # parity: limits before permissions; the user's current limits apply, and none after the user is deleted.
     user = broker.users.get(connection.user.name) or connection.user
     broker.usage.check_connection(user, vhost)
     broker.permissions.check_vhost(user.name, name)
@@ -207,9 +207,10 @@ def _find_vhost(connection: Connection, name: str) -> Vhost:
 
 
 def update_secret(connection: Connection, method: commands.Connection.UpdateSecret) -> None:
-    """A new secret for a login that may run out.
+    """Accept a new secret for a login that may expire.
 
-    parity: passwords kept here do not run out, so any secret is taken; but what the user may do is looked at anew.
+    parity: passwords stored here do not expire, so any secret is accepted; but the user's permissions are checked
+    again.
     """
     next_state(connection.state, method)
     assert connection.user is not None
@@ -229,7 +230,7 @@ def update_secret(connection: Connection, method: commands.Connection.UpdateSecr
 
 
 def _cancel_forbidden_consumers(connection: Connection) -> None:
-    """End the consumers whose queue the user may no longer read."""
+    """Cancel the consumers whose queue the user may no longer read."""
     for channel in connection.channels.values():
         assert isinstance(channel, Channel)
         for consumer in list(channel.consumers.values()):
@@ -242,7 +243,7 @@ def _cancel_forbidden_consumers(connection: Connection) -> None:
 def close(connection: Connection, method: commands.Connection.Close) -> None:
     following = next_state(connection.state, method)
     if following is State.CLOSED:
-        # parity: exclusive queues are gone before the client hears close-ok: it may declare them again at once.
+        # parity: delete exclusive queues before close-ok, because the client may declare them again at once.
         connection.release(partial(_answer_close, connection))
     else:
         connection.put(_CLOSE_OK)
@@ -259,7 +260,7 @@ def close_ok(connection: Connection, method: commands.Connection.CloseOk) -> Non
 
 
 def refuse(connection: Connection, method: Frame) -> None:
-    """A method that only a server sends, or an answer nobody asked for: 504, unless the talk is over anyway."""
+    """Raise 504 for a method that only servers send or an unexpected answer, unless the connection is closing."""
     next_state(connection.state, method)
 
 

@@ -1,4 +1,4 @@
-"""exchange.*: who may declare, delete and bind exchanges, and the answers. What happens then is the vhost's."""
+"""exchange.*: check permissions to declare, delete and bind exchanges, call the vhost, and answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def declare(channel: Channel, method: commands.Exchange.Declare) -> None:
     name = plain_name(method.exchange)
     arguments = cast("Table", method.arguments)
-    # parity: passive asks for no permission.
+    # parity: passive requires no permission.
     if not method.passive:
         access.declare_exchange(channel.permit, channel.vhost, name, method.exchange_type, arguments)
     channel.vhost.declare_exchange(
@@ -49,7 +49,7 @@ def bind(channel: Channel, method: commands.Exchange.Bind) -> None:
     vhost = channel.vhost
     permit_topic = channel.connection.permit_topic
     access.bind(channel.permit, permit_topic, vhost, source, "exchange", destination, method.routing_key)
-    vhost.exchange(source)  # parity: when both ends are missing, the source is the one named
+    vhost.exchange(source)  # parity: if both ends are missing, the error names the source
     vhost.bind(source, vhost.exchange(destination), method.routing_key, cast("Table", method.arguments))
     if not method.nowait:
         channel.send(methods.make(commands.Exchange.BindOk))

@@ -1,7 +1,7 @@
-"""queue.*: who may declare, bind, purge and delete queues, and the answers. What happens then is the vhost's.
+"""queue.*: check permissions to declare, bind, purge and delete queues, call the vhost, and answer.
 
-An empty name means the queue this channel declared last; in a declare it asks the broker for a name.
-Names that start with `amq.rabbitmq.reply-to` stand for a consumer of direct replies; there is no queue behind them.
+An empty name means the queue that this channel declared last; in a declare it requests a generated name. Names that
+start with `amq.rabbitmq.reply-to` identify a direct-reply consumer; no queue is behind them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
         _declare_ok(channel, method, name, message_count=0, consumer_count=1)
         return
     arguments = cast("Table", method.arguments)
-    # parity: passive asks for no permission.
+    # parity: passive requires no permission.
     if not method.passive:
         access.declare_queue(channel.permit, channel.vhost, name, arguments)
     queue = channel.vhost.declare_queue(
@@ -58,7 +58,7 @@ def _declare_ok(
 
 
 def _declare_reply_to(channel: Channel, name: str) -> None:
-    """Answers whether somebody still waits for replies under this name, 404 if not, whatever else the declare says."""
+    """Raise 404 if no consumer waits for replies under this name; other fields of the declare are ignored."""
     if name != DIRECT_REPLY and name not in channel.vhost.replies:
         raise not_found(f"no queue '{name}' in vhost '{channel.vhost.name}'")
 
@@ -68,7 +68,7 @@ def bind(channel: Channel, method: commands.Queue.Bind) -> None:
     source = plain_name(method.exchange)
     vhost = channel.vhost
     access.bind(channel.permit, channel.connection.permit_topic, vhost, source, "queue", name, key)
-    vhost.exchange(source)  # parity: when both ends are missing, the source is the one named
+    vhost.exchange(source)  # parity: if both ends are missing, the error names the source
     vhost.bind(source, vhost.queue(name, channel.connection), key, cast("Table", method.arguments))
     if not method.nowait:
         channel.send(methods.make(commands.Queue.BindOk))
@@ -81,14 +81,14 @@ def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
     access.bind(channel.permit, channel.connection.permit_topic, vhost, source, "queue", name, key)
     queue, arguments = vhost.queues.get(name), cast("Table", method.arguments)
     if queue is not None and vhost.is_bound(source, queue, key, arguments):
-        # parity: whose queue it is matters only where there is something to unbind.
+        # parity: exclusive ownership matters only if there is something to unbind.
         queue = vhost.queue(name, channel.connection)
     vhost.unbind(source, queue, key, arguments)
     channel.send(methods.make(commands.Queue.UnbindOk))
 
 
 def _binding_end(channel: Channel, method: commands.Queue.Bind | commands.Queue.Unbind) -> tuple[str, str]:
-    """Queue name and routing key. spec: with both empty, the last declared queue is bound by its own name."""
+    """Queue name and routing key. spec: if both are empty, the last declared queue is bound by its own name."""
     if method.queue:
         return plain_name(method.queue), method.routing_key
     name = expand_name(channel, "")
@@ -108,7 +108,7 @@ def delete(channel: Channel, method: commands.Queue.Delete) -> None:
     channel.permit("configure", "queue", name)
     vhost = channel.vhost
     count = 0
-    # parity: a queue that is not there is as good as deleted.
+    # parity: deleting a queue that does not exist succeeds.
     if name in vhost.queues:
         queue = vhost.queue(name, channel.connection)
         count = vhost.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
@@ -117,7 +117,7 @@ def delete(channel: Channel, method: commands.Queue.Delete) -> None:
 
 
 def expand_name(channel: Channel, name: str) -> str:
-    """A queue's name as a method meant it: empty is the last queue this channel declared, 404 when it has none."""
+    """Expand an empty queue name to the queue that this channel declared last; 404 if there is none."""
     if name:
         return name
     if not channel.last_queue:

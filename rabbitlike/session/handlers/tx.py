@@ -1,4 +1,4 @@
-"""tx.*: what a channel publishes and settles waits for commit; see session/transaction.py and session/tx_commit.py."""
+"""tx.*: publishes and settles of a channel wait for commit; see session/transaction.py and session/tx_commit.py."""
 
 from __future__ import annotations
 
