@@ -4,6 +4,7 @@ Most objects are idle, and most numbers of active ones stay 0. So a history stor
 in as few octets as they need, and nothing for an idle object. A sample is identified by its tick, the number of
 sampling intervals since the epoch; a row is valid until the next one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
