@@ -1,4 +1,4 @@
-"""Finds, shows, requeues and deletes the dead letters of a queue in all its dead-letter queues, in slices.
+"""Finds, shows, retries and deletes the dead letters of a queue in all its dead-letter queues, in slices.
 
 The id of a dead letter is its position and its dead-letter queue, `17-orders.dlq`. The position alone suffices if there
 is only one dead-letter queue.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.management.auth import Caller
 
-#: Dead letters requeued or deleted in one turn.
+#: Dead letters retried or deleted in one turn.
 STRIDE: Final = 50
 
 #: Applies to the dead letters at these positions of a queue; returns how many it found.
@@ -209,7 +209,7 @@ async def for_all(
 
 async def _wanted(source: Queue, wanted: DeadLetterFilter) -> AsyncIterator[list[int]]:
     walk = browse.Walk(source)
-    last = source.last_position  # a requeued message may be dead-lettered again at once
+    last = source.last_position  # a retried message may be dead-lettered again at once
     slices = lists.Slices()
     while not walk.is_done and not source.deleted:
         found = []
