@@ -51,7 +51,7 @@ _REFUSALS: Final = {
     POLICYMAKER: "User not authorised to access object",
     ADMINISTRATOR: "Not administrator user",
 }
-#: The log shows at most this many characters of an unauthenticated user name.
+#: Maximum characters of an unauthenticated client's user name in the log.
 MAX_SAID: Final = 64
 _ASK: Final = {"WWW-Authenticate": 'Basic realm="rabbitlike management"'}
 

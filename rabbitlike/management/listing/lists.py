@@ -319,7 +319,7 @@ async def _sorted(places: list[int], keys: Sequence[object], slices: Slices) -> 
         await slices.pause()
     if len(runs) < 2:
         return runs[0] if runs else []
-    # Take evenly spaced samples, about as many per run as there are runs; one run's worth lies between every len(runs).
+    # Sample evenly, about len(runs) keys per run: between every len(runs)-th sample lies about one run's worth.
     samples = sorted(key_at(run[at]) for run in runs for at in range(0, len(run), max(1, len(run) // len(runs))))
     starts = [0] * len(runs)
     whole: list[int] = []

@@ -13,7 +13,7 @@ from rabbitlike.management.http.routing import Router
 
 router = Router()
 
-#: Options whose values are hidden.
+#: Options with one of these words in their name are shown without their value.
 _SECRET: Final = ("password", "secret", "token", "keyfile")
 
 
