@@ -1,5 +1,5 @@
-"""The HTTP API on the management port: RabbitMQ's paths, fields and refusals, and a few of our own.
+"""The HTTP API on the management port: RabbitMQ's paths, fields and errors, plus extensions.
 
-Runs on the broker's loop and shares its one thread: a route reads or changes the broker directly, between two turns of
-AMQP clients. So nothing here may block, and whatever is long is done in slices with a pause between them.
+The API runs on the broker's event loop and shares its one thread. A route reads or changes the broker directly, between
+two turns of AMQP clients. Therefore routes must not block, and long work runs in slices with pauses between them.
 """

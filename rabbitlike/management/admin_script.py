@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """rabbitmqadmin for rabbitlike: declares, lists and deletes objects over the broker's HTTP API.
 
-One file that needs Python 3.9 or newer and nothing else. The broker serves it at /cli/rabbitmqadmin. Commands, options
-and output are those of RabbitMQ 3.x's script of this name, whose users and scripts find here what they expect.
+One file that needs only Python 3.9 or newer. The broker serves it at /cli/rabbitmqadmin. Commands, options and output
+are those of RabbitMQ 3.x's script of the same name, so existing scripts keep working.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from urllib.parse import quote, urlencode
 
 
 class Resource(NamedTuple):
-    """Something that can be declared and deleted."""
+    """A kind of object that can be declared and deleted."""
 
     path: str
-    #: What must be given, and what may be, with the value it has if not; what the path does not name is the body.
+    #: Required options, and optional ones with their defaults. Options that the path does not name form the body.
     needed: tuple[str, ...]
     optional: dict[str, object] = {}  # noqa: RUF012 - never changed
-    #: What tells one from the others, to delete it.
+    #: Options that identify the object to delete.
     identity: tuple[str, ...] = ("name",)
     method: str = "PUT"
 
 
 class Fault(Exception):
-    """Why it cannot be done."""
+    """A command failed; holds the reason."""
 
 
 FLAGS: dict[str, object] = {"durable": "true", "auto_delete": "false", "arguments": {}}
@@ -65,10 +65,10 @@ RESOURCES = {
     "vhost_limit": Resource("/vhost-limits/{vhost}/{name}", ("vhost", "name", "value"), {}, ("vhost", "name")),
     "user_limit": Resource("/user-limits/{user}/{name}", ("user", "name", "value"), {}, ("user", "name")),
 }
-#: Given as JSON.
+#: Options whose values are JSON.
 STRUCTURED = ("arguments", "definition", "value", "properties", "priority")
 
-#: The lists, and the columns that a table shows unless others are given.
+#: The lists, and their default columns in a table.
 LISTS = {
     "bindings": "source destination routing_key",
     "channels": "name user",
@@ -86,17 +86,17 @@ LISTS = {
     "vhost_limits": "vhost value",
     "vhosts": "name tracing",
 }
-#: Those that -V narrows to one vhost.
+#: Lists that -V restricts to one vhost.
 OF_VHOST = ("bindings", "consumers", "exchanges", "operator_policies", "policies", "queues")
 SHOWN = "rabbitmq_version cluster_name queue_totals.messages object_totals.queues object_totals.connections"
 GOT = "routing_key exchange message_count payload payload_bytes payload_encoding redelivered"
 FORMATS = ("table", "tsv", "long", "kvp", "bash", "pretty_json", "raw_json")
 JSON_FORMATS = ("pretty_json", "raw_json")
-#: Those that show all fields unless columns are given.
+#: Formats that show all fields unless columns are given.
 WHOLE_FORMATS = ("long", "kvp")
 
 
-# Asking
+# Requests
 
 
 class Api:
@@ -111,7 +111,7 @@ class Api:
         }
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What the broker answers; None where there is nothing to say."""
+        """The broker's answer; None if its body is empty."""
         connection = self._connect()
         try:
             content = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
@@ -155,11 +155,11 @@ def _fill(path: str, given: dict[str, Any]) -> str:
     return path.format_map({name: quote(str(value), safe="") for name, value in given.items()})
 
 
-# Reading what was given
+# Parsing arguments
 
 
 def _pairs(words: list[str], needed: tuple[str, ...], optional: dict[str, object], what: str) -> dict[str, Any]:
-    """`name=value` each; None for what is optional, not given and has no value of its own."""
+    """Parse `name=value` words. An optional option that is absent and has no default becomes None."""
     given: dict[str, Any] = dict(optional)
     for word in words:
         name, equals, value = word.partition("=")
@@ -190,7 +190,7 @@ def _one_of(known: Any, words: list[str], verb: str) -> tuple[str, list[str]]:
 
 
 class Admin:
-    """One method for each command; each prints its answer."""
+    """One method per command; each prints its answer."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -289,7 +289,7 @@ class Admin:
         return "/definitions" if vhost is None else f"/definitions/{quote(vhost, safe='')}"
 
     def _given(self, given: dict[str, Any]) -> dict[str, Any]:
-        """With the vhost, and the kind of a binding's destination as paths have it."""
+        """Add the vhost, and the kind of a binding's destination in the form that paths use."""
         vhost = self._options.vhost
         if "destination_type" in given:
             given["destination_type"] = given["destination_type"][:1]
@@ -324,7 +324,7 @@ def _file_in(words: list[str], verb: str) -> str:
 
 
 def _flat(item: dict[str, Any], depth: int, before: str = "") -> dict[str, Any]:
-    """Nested objects as `name.field`, down to a depth."""
+    """Nested objects as `name.field`, down to `depth`."""
     flat: dict[str, Any] = {}
     for name, value in item.items():
         if isinstance(value, dict) and value and depth > 1:
@@ -335,7 +335,7 @@ def _flat(item: dict[str, Any], depth: int, before: str = "") -> dict[str, Any]:
 
 
 def _at(item: Any, name: str) -> Any:
-    """A field, or `name.field` of a nested object; None where there is none."""
+    """A field, or `name.field` of a nested object; None if absent."""
     if not isinstance(item, dict) or name in item:
         return item.get(name) if isinstance(item, dict) else None
     first, _, rest = name.partition(".")
@@ -380,7 +380,7 @@ def _print_pairs(names: list[str], rows: list[list[str]]) -> None:
 
 
 def _print_words(names: list[str], rows: list[list[str]]) -> None:
-    """The first column, for loops of a shell."""
+    """The first column, separated by spaces, for shell loops."""
     sys.stdout.write(" ".join(row[0] for row in rows) + "\n")
 
 
@@ -392,7 +392,7 @@ PRINTERS = {
     "bash": _print_words,
 }
 
-# Starting
+# Start
 
 COMMANDS = {
     "list": Admin.list_objects,
@@ -460,7 +460,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _complete(options: argparse.Namespace) -> None:
-    """What was not given, from the file of options, else as brokers have it."""
+    """Fill in missing options from the configuration file, else with defaults."""
     file = configparser.ConfigParser(interpolation=None)
     file.read(os.path.expanduser(options.config))
     kept = dict(file[options.node]) if file.has_section(options.node) else {}

@@ -1,4 +1,4 @@
-"""Puts the API together: routes, refusals, limits."""
+"""Creates the API: routes, errors, limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 
-#: parity: RabbitMQ's.
+#: parity: RabbitMQ's value.
 CORS_MAX_AGE_S: Final = 1800
 
 
@@ -37,7 +37,7 @@ def create_api(context: Context) -> FastAPI:
     api.state.context = context
     errors.install(api, partial(allowed_methods, ROUTERS))
     for router in ROUTERS:
-        # Not include_router: it makes every route anew, at the first request, for half a second of the broker's loop.
+        # Not include_router: at the first request it would create every route again, half a second on the loop.
         api.router.routes.extend(router.routes)
 
     def check(scope: Scope) -> object:
@@ -54,6 +54,6 @@ def create_api(context: Context) -> FastAPI:
             expose_headers=["Location"],
             max_age=CORS_MAX_AGE_S,
         )
-    # Else the first request would make it.
+    # Otherwise the first request would build it.
     api.middleware_stack = api.build_middleware_stack()
     return api

@@ -1,7 +1,7 @@
-"""Who calls, and what the caller's tags let it do.
+"""Authentication, and what a caller's tags permit.
 
-parity: HTTP Basic; 401 both for the unknown and for those who may not. Any of the four tags lets a user in; what it
-sees of a vhost needs a permission there, as over AMQP.
+parity: HTTP Basic; 401 both for failed logins and for missing rights. Any of the four tags lets a user in; access to
+the contents of a vhost needs a permission there, as over AMQP.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
 MANAGEMENT: Final = "management"
 
-#: Which tags open what: each includes those before it, and monitoring and policymaking are beside each other.
+#: Tags that grant each right. Neither monitoring nor policymaker includes the other.
 OPENED_BY: Final = {
     MANAGEMENT: frozenset((MANAGEMENT, MONITORING, POLICYMAKER, ADMINISTRATOR)),
     MONITORING: frozenset((MONITORING, ADMINISTRATOR)),
@@ -51,14 +51,14 @@ _REFUSALS: Final = {
     POLICYMAKER: "User not authorised to access object",
     ADMINISTRATOR: "Not administrator user",
 }
-#: Of a name nobody knows, the log shows no more than this.
+#: Maximum characters of an unauthenticated client's user name in the log.
 MAX_SAID: Final = 64
 _ASK: Final = {"WWW-Authenticate": 'Basic realm="rabbitlike management"'}
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A user, as one request shows it."""
+    """The authenticated user of one request."""
 
     user: User
     context: Context
@@ -67,7 +67,7 @@ class Caller:
         return not OPENED_BY[tag].isdisjoint(self.user.tags)
 
     def may_see(self, vhost: str) -> bool:
-        """parity: an administrator or monitor sees all vhosts in lists, others those they have a permission in."""
+        """parity: lists show administrators and monitors all vhosts, others those in which they have a permission."""
         return self.has(MONITORING) or self.context.broker.permissions.get(self.user.name, vhost) is not None
 
     def may_list(self, vhost: str) -> bool:
@@ -75,9 +75,9 @@ class Caller:
         return self.has(ADMINISTRATOR) or self.context.broker.permissions.get(self.user.name, vhost) is not None
 
     def vhost(self, name: str, missing: str = "") -> Vhost:
-        """The vhost, for working in it: 404 (for this reason) when there is none, 401 without a permission there.
+        """The vhost. Raises 404 (with reason `missing`) if it does not exist, 401 without a permission there.
 
-        parity: an administrator may look without one; what it may do is then a matter of permissions, as over AMQP.
+        parity: an administrator needs no permission to read; changes need permissions, as over AMQP.
         """
         vhost = self.context.broker.vhosts.get(name)
         if vhost is None:
@@ -87,7 +87,7 @@ class Caller:
         return vhost
 
     def permit_in(self, vhost: Vhost) -> Permit:
-        """What raises 403, as over AMQP, unless the user has an access to an exchange or queue of this vhost."""
+        """A function that raises 403 unless the user has an access to an exchange or queue of this vhost."""
         return partial(self.context.broker.permissions.check, self.user.name, vhost.name)
 
     def permit_topic_in(self, vhost: Vhost) -> PermitTopic:
@@ -95,7 +95,7 @@ class Caller:
 
 
 def _credentials(scope: Scope) -> tuple[str, str] | None:
-    """Name and password, from the header; where files are downloaded and uploaded also from the query."""
+    """Name and password from the header; paths for downloads and uploads also accept the query."""
     encoded = _in_query(scope)
     if encoded is None:
         scheme, _, encoded = Headers(scope=scope).get("authorization", "").partition(" ")
@@ -109,38 +109,38 @@ def _credentials(scope: Scope) -> tuple[str, str] | None:
 
 
 def _in_query(scope: Scope) -> str | None:
-    """The login in `?auth=`, in base64, of requests for definitions; None: there is none.
+    """The base64 login in `?auth=` of requests for definitions; None if absent.
 
-    parity: links and forms of a page cannot have a header. It is believed before the header; other paths take none.
+    parity: links and forms of a web page cannot set a header. `auth` precedes the header; other paths ignore it.
     """
     path: str = scope["path"]
     if not any(path == document or path.startswith(f"{document}/") for document in DOCUMENTS):
         return None
     given = QueryParams(scope["query_string"]).get("auth")
-    return None if given is None else given.replace(" ", "+")  # a + that was not escaped
+    return None if given is None else given.replace(" ", "+")  # an unescaped +
 
 
 def _refused(headers: dict[str, str] | None = None) -> ApiError:
-    return ApiError(401, "not_authorized", "Login failed", headers)  # parity: with a z here, with an s elsewhere
+    return ApiError(401, "not_authorized", "Login failed", headers)  # parity: spelled with z here, with s elsewhere
 
 
 def login(scope: Scope, context: Context) -> Caller:
-    """Who asks, by password; ApiError unless it is right and may be used from there. Done once per request."""
+    """Authenticate the request by password, once per request. Raises ApiError if the login fails or is not allowed."""
     known = scope.setdefault("state", {})
     if "caller" in known:
         found: Caller = known["caller"]
         return found
     given = _credentials(scope)
     if given is None:
-        # parity: asked only here. After a wrong password a browser would open a dialog over the page that asked.
+        # parity: only here. After a wrong password the header would make browsers open a dialog over the web page.
         raise _refused(_ASK)
     caller = known["caller"] = login_as(scope, context, *given)
     return caller
 
 
 def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller:
-    """The same for a name and password that came in another way."""
-    # The address of the socket's other end; headers that claim another are not believed.
+    """Authenticate by name and password that did not come in the header or query."""
+    # The peer address of the socket; headers that claim another address are ignored.
     host = scope["client"][0] if scope.get("client") else ""
     failures = context.broker.login_failures
     if wait_ms := failures.wait_ms(host, name):
@@ -172,12 +172,12 @@ def login_as(scope: Scope, context: Context, name: str, password: str) -> Caller
     return Caller(user, context)
 
 
-#: Says in the API's description that logins are HTTP Basic; the looking is done by `login`.
+#: Only declares HTTP Basic in the OpenAPI description; `login` checks the credentials.
 _BASIC: Final = HTTPBase(scheme="basic", scheme_name="basic", auto_error=False)
 
 
 async def authenticate(request: Request, here: Here, _: Annotated[object, Depends(_BASIC)]) -> Caller:
-    """Whoever has a right password and may log in from there."""
+    """The caller, if password and source address are accepted."""
     return login(request.scope, here)
 
 
@@ -199,7 +199,7 @@ def _with_tag(tag: str) -> Callable[[Caller], Coroutine[Any, Any, Caller]]:
     return check
 
 
-#: For a route's parameters: who may call it.
+#: For a route's parameters: the right that the caller needs.
 Member = Annotated[Caller, Depends(_with_tag(MANAGEMENT))]
 Monitor = Annotated[Caller, Depends(_with_tag(MONITORING))]
 Policymaker = Annotated[Caller, Depends(_with_tag(POLICYMAKER))]

@@ -1,4 +1,4 @@
-"""What every route is given: the broker, its options, and what the management itself keeps."""
+"""The context of every route: the broker, its options, and the state of the management API."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Context:
 
     broker: Broker
     settings: Settings
-    #: Where the broker listens, as URLs.
+    #: URLs that the broker listens on.
     urls: list[str] = field(default_factory=list)
     started_at_ms: int = 0
-    #: The port that metrics are served at without a password, if there is one.
+    #: The port that serves metrics without a password; None if there is none.
     prometheus_port: int | None = None
-    #: Looks for events in files, blocking; None where there are no files.
+    #: Searches event files, blocking; None if events are not written to files.
     search_event_files: Callable[[Question], list[dict[str, object]]] | None = None
     rates: Rates = field(init=False)
     node_stats: Node = field(init=False)
@@ -54,12 +54,12 @@ class Context:
 
     @property
     def cluster_name(self) -> str:
-        """As it was set by an operator, else as the options have it."""
+        """The name that an operator set, else the one in the options."""
         name = self.broker.parameters.globals.get("cluster_name")
         return name if isinstance(name, str) else self.settings.cluster_name
 
     def start(self) -> None:
-        """Watch the broker from now on."""
+        """Start to collect logs, rates, loop lag and webhook events."""
         self.logs.start()
         self.rates.start()
         self.lag.start()
@@ -78,7 +78,7 @@ def context_of(request: Request) -> Context:
 
 
 async def _given(request: Request) -> Context:
-    # Not a plain function: FastAPI would run that in a thread, for every request.
+    # A coroutine, because FastAPI runs plain functions in a thread, for every request.
     return context_of(request)
 
 

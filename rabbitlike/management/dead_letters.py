@@ -1,7 +1,7 @@
-"""The dead letters of a queue, wherever they stand: found, shown, put back and deleted, a slice at a time.
+"""Finds, shows, retries and deletes the dead letters of a queue in all its dead-letter queues, in slices.
 
-A dead letter is named by its position and the queue it stands in, `17-orders.dlq`; the position alone will do where
-there is one such queue.
+The id of a dead letter is its position and its dead-letter queue, `17-orders.dlq`. The position alone suffices if there
+is only one dead-letter queue.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.management.auth import Caller
 
-#: Dead letters put back or deleted in one turn.
+#: Dead letters retried or deleted in one turn.
 STRIDE: Final = 50
 
-#: What is done with dead letters at these positions of a queue; how many there were.
+#: Applies to the dead letters at these positions of a queue; returns how many it found.
 Operation: TypeAlias = "Callable[[Queue, Sequence[int]], int]"
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which dead letters of a queue are meant. Exchange and key are those by which the message had come to the
+    """Selects dead letters of a queue. Exchange and routing key are those with which the message was published to the
     queue."""
 
     queue: str
     reason: str | None = None
     exchange: str | None = None
     routing_key: str | None = None
-    #: What else is asked of the dead letter as it stands.
+    #: Conditions on the dead letter itself.
     also: Filter = field(default_factory=Filter)
 
     @classmethod
@@ -67,7 +67,7 @@ class DeadLetterFilter:
 
 
 def sources_of(caller: Caller, queue: Queue) -> list[Queue]:
-    """The queues with dead letters of this one, if the caller may read them all."""
+    """The queues that hold dead letters of this queue. Raises 403 unless the caller may read all of them."""
     sources = [source for source in dead_letter_queues(queue) if source.owner is None]
     permit = caller.permit_in(queue.vhost)
     for source in sources:
@@ -77,7 +77,7 @@ def sources_of(caller: Caller, queue: Queue) -> list[Queue]:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One of them, and where it stands."""
+    """A dead letter and the queue that holds it."""
 
     seen: browse.Seen
     source: Queue
@@ -85,7 +85,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """Some of them, how many were looked at, and what to give as `after` to go on behind."""
+    """A page of dead letters, how many messages were scanned, and the value of `after` for the next page."""
 
     dead_letters: Sequence[DeadLetter]
     scanned: int
@@ -115,7 +115,7 @@ def dead_letter_view(dead_letter: DeadLetter, encoding: str, truncate: int | Non
 
 
 async def page(sources: Sequence[Queue], wanted: DeadLetterFilter, limit: int, after: str | None) -> DeadLetterPage:
-    """Dead letters of one queue after the other: as many as are asked for, or as one request may look at."""
+    """Dead letters of the queues in order, up to `limit` or until one request has scanned MAX_SCANNED messages."""
     cursor, first = _begin(sources, after)
     dead_letters: list[DeadLetter] = []
     scanned = 0
@@ -147,7 +147,7 @@ def _begin(sources: Sequence[Queue], after: str | None) -> tuple[browse.Cursor |
 
 
 def find(sources: Sequence[Queue], dead_letter: str) -> tuple[Queue, int]:
-    """Where a dead letter stands that is named so."""
+    """The queue and position of the dead letter with this id."""
     position, dash, name = dead_letter.partition("-")
     named = [source for source in sources if not dash or source.name == name]
     if not position.isdecimal() or len(position) > len(str(1 << 63)) or not named:
@@ -162,7 +162,7 @@ def put_back(queue: Queue) -> Operation:
 
 
 def discard(queue: Queue) -> Operation:
-    """Only what is the queue's: positions may have been made up."""
+    """Delete only dead letters of `queue`: a client may send any positions."""
 
     def operation(source: Queue, positions: Sequence[int]) -> int:
         found = [
@@ -180,7 +180,7 @@ def is_there(queue: Queue, source: Queue, position: int) -> bool:
 async def for_named(
     queue: Queue, sources: Sequence[Queue], dead_letters: Sequence[str], operation: Operation
 ) -> tuple[int, int]:
-    """How many dead letters were meant, and with how many it was done."""
+    """Apply the operation to these dead letters. Returns how many were named, and how many succeeded."""
     by_source: dict[Queue, dict[int, None]] = {}
     for dead_letter in dead_letters:
         source, position = find(sources, dead_letter)
@@ -194,7 +194,7 @@ async def for_named(
 async def for_all(
     queue: Queue, sources: Sequence[Queue], wanted: DeadLetterFilter, operation: Operation, count: int | None = None
 ) -> tuple[int, int]:
-    """The same for those that are wanted and there already, the first `count` of them if that is given."""
+    """Apply the operation to the matching dead letters present now, or to the first `count`. Returns as `for_named`."""
     matched = done = 0
     for source in sources:
         async for positions in _wanted(source, wanted):
@@ -209,7 +209,7 @@ async def for_all(
 
 async def _wanted(source: Queue, wanted: DeadLetterFilter) -> AsyncIterator[list[int]]:
     walk = browse.Walk(source)
-    last = source.last_position  # what is put back may die again at once
+    last = source.last_position  # a retried message may be dead-lettered again at once
     slices = lists.Slices()
     while not walk.is_done and not source.deleted:
         found = []

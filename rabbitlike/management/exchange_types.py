@@ -1,4 +1,4 @@
-"""The kinds of exchanges, as the API lists them."""
+"""The exchange types, as the API lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in JSON: their properties both ways, how a body is shown, and which of them a filter means."""
+"""Messages in JSON: properties in both directions, encoding of bodies, and filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 View = dict[str, object]
 
-#: In the order RabbitMQ shows them.
+#: In RabbitMQ's order.
 FIELDS: Final = (
     "cluster_id",
     "app_id",
@@ -44,7 +44,7 @@ NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
 
 
 def properties_view(raw: bytes) -> View | list[object]:
-    """parity: properties without any are an empty array."""
+    """parity: an empty array if there are no properties."""
     properties = Properties(raw)
     view: View = {}
     for name in FIELDS:
@@ -60,7 +60,7 @@ def properties_view(raw: bytes) -> View | list[object]:
 
 
 def to_properties(values: Mapping[str, JsonValue]) -> Properties:
-    """Properties from JSON. parity: names nobody knows are passed over."""
+    """Properties from JSON. parity: unknown names are ignored."""
     fields: dict[str, FieldValue] = {}
     for name in FIELDS:
         value = values.get(name)
@@ -104,7 +104,7 @@ def to_payload(payload: str, encoding: str) -> bytes:
 
 
 def message_view(message: Message, encoding: str, truncate: int | None) -> View:
-    """A message that was looked at where it is."""
+    """The view of a message that stays in its queue."""
     return {
         "position": message.position,
         "payload_bytes": len(message.body),
@@ -120,7 +120,7 @@ def message_view(message: Message, encoding: str, truncate: int | None) -> View:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which messages are meant: all that is said must hold; values are compared as texts."""
+    """Selects messages. All conditions must hold; values are compared as text."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -134,11 +134,11 @@ class Filter:
 
     @property
     def test(self) -> Callable[[Message], bool] | None:
-        """`matches`, or None where all are meant."""
+        """`matches`, or None if the filter is empty."""
         return None if self.is_empty else self.matches
 
     def matches(self, message: Message) -> bool:
-        # The cheapest first: most messages fail it.
+        # Cheapest comparison first: most messages fail it.
         if self.exchange is not None and exchange_of(message.address) != self.exchange:
             return False
         if self.routing_key is not None and routing_key_of(message.address) != self.routing_key:
@@ -165,7 +165,7 @@ def _as_text(value: object) -> str:
 
 
 def filter_of(query: QueryParams) -> Filter:
-    """`header.x=y`, `property.type=order`, `text=…`, `exchange=…`, `routing_key=…`."""
+    """The filter in a query: `header.x=y`, `property.type=order`, `text=…`, `exchange=…`, `routing_key=…`."""
     headers: dict[str, str] = {}
     properties: dict[str, str] = {}
     for name, value in query.multi_items():
@@ -177,7 +177,7 @@ def filter_of(query: QueryParams) -> Filter:
 
 
 def filter_from(body: Mapping[str, object]) -> Filter:
-    """The same from a body: `{"headers": {…}, "properties": {…}, "text": …}`."""
+    """The filter in a body: `{"headers": {…}, "properties": {…}, "text": …}`."""
     unknown = body.keys() - {"headers", "properties", "text", "exchange", "routing_key"}
     if unknown:
         raise bad_request(f"filter: nothing is known of {sorted(unknown)[0]!r}")

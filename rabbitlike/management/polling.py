@@ -1,6 +1,7 @@
-"""Waiting for a message to get: a request that finds a queue empty is told when it is worth another try.
+"""Long polling: a request that finds a queue empty waits until another attempt may succeed.
 
-Nothing is set aside for whoever waits: consumers go first, and of several that wait one comes too late and waits on.
+No message is reserved for a waiting request. Consumers take precedence, and several waiting requests compete: those
+that find no message wait again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LONGEST_WAIT_S: Final = 3600.0
 
 
 class Poll:
-    """One request that waits for messages of one queue."""
+    """A request that waits for messages of one queue."""
 
     def __init__(self, broker: Broker, queue: Queue, wait_s: float) -> None:
         self._broker = broker
@@ -29,7 +30,7 @@ class Poll:
         self._ends_at_ms = broker.clock.now_ms() + round(wait_s * 1000)
 
     async def is_worth_a_try(self, request: Request) -> bool:
-        """When something came; False when the time is over, or the queue or the client is gone."""
+        """Wait for a message. False if the time is over, or the queue was deleted, or the client disconnected."""
         left_ms = self._ends_at_ms - self._broker.clock.now_ms()
         if left_ms <= 0:
             return False
@@ -45,7 +46,7 @@ class Poll:
         if not has_come or self._queue.deleted:
             return False
         if await request.is_disconnected():
-            # What it would be given were lost: somebody else may wait for it.
+            # The message would be lost on this client; let other waiting requests and consumers have it.
             with turn(self._broker):
                 self._broker.turn.touch(self._queue)
             return False

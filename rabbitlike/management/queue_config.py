@@ -1,7 +1,7 @@
-"""A queue's configuration in the queue model's own words, to arguments and policy keys and back.
+"""Translates a queue's configuration between the queue model and arguments and policy keys.
 
-What may change later stands in a policy for this one queue, named after it; what a queue is for good (how it is
-partitioned) in its arguments.
+Settings that may change go into a policy for this one queue, named after it. Permanent ones (partitions, ordering) go
+into its arguments.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
     from rabbitlike.broker.terms import Json
 
-#: Before the name of the queue, the name of its policy.
+#: Prefix of the policy's name; the name of the queue follows.
 POLICY_PREFIX: Final = "config:"
-#: Such a policy goes before those for many queues.
+#: Above the priority of policies for many queues.
 PRIORITY: Final = 1_000
 
 _UNITS_MS: Final = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -30,7 +30,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 
 
 def to_ms(value: object) -> int:
-    """`5s`, `1h30m`, `250ms`; or a number of milliseconds."""
+    """Milliseconds from `5s`, `1h30m`, `250ms`, or from a number of milliseconds."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str) or not re.fullmatch(f"(?:{_PART.pattern})+", value) or len(value) > 40:
@@ -39,7 +39,7 @@ def to_ms(value: object) -> int:
 
 
 def to_text(ms: int | None) -> str | None:
-    """The same the other way."""
+    """The inverse of `to_ms`."""
     if ms is None:
         return None
     for unit in ("h", "m", "s"):
@@ -72,7 +72,7 @@ class Limits(Body):
 
 
 class Performance(Body):
-    """`batch_size` is a consumer's prefetch here: it is taken and means nothing."""
+    """`batch_size` is accepted and ignored: here the consumer's prefetch sets it."""
 
     delivery_timeout: Duration | None = None
     batch_size: int | None = None
@@ -87,7 +87,7 @@ class QueueConfig(Body):
     performance: Performance = Field(default_factory=Performance)
 
     def arguments(self) -> Table:
-        """What holds for good."""
+        """Arguments for the permanent settings."""
         table = Table()
         if self.partitions is not None:
             table.put("x-partitions", self.partitions, "l")
@@ -96,7 +96,7 @@ class QueueConfig(Body):
         return table
 
     def definition(self) -> dict[str, Json]:
-        """The policy that says the rest."""
+        """The policy definition for the other settings."""
         retry, dead, limits = self.retry_policy, self.dlq_config, self.limits
         said: dict[str, Json] = {
             "retry-initial": retry.initial_backoff,
@@ -106,7 +106,7 @@ class QueueConfig(Body):
             "delivery-limit": retry.max_retries,
             "max-length": limits.max_queue_depth,
             "max-message-size": limits.max_message_size,
-            # A full queue says so.
+            # A full queue rejects publishes.
             "overflow": None if limits.max_queue_depth is None else "reject-publish",
             "message-ttl": limits.message_ttl,
             "ack-timeout": self.performance.delivery_timeout,
@@ -132,7 +132,7 @@ def pattern_of(queue: str) -> str:
 
 
 def config_of(queue: Queue) -> dict[str, object]:
-    """What a queue obeys, wherever it was said."""
+    """The configuration in effect, from arguments, policies and defaults."""
     settings, retry, arguments = queue.settings, queue.settings.retry, queue.arguments
     largest = queue.vhost.broker.settings.max_message_size
     has_exchange = settings.dead_letter_exchange is not None

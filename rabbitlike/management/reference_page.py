@@ -1,6 +1,6 @@
-"""The pages at /api/index.html and /cli/index.html, made of what there is: the routes, and the commands.
+"""The pages /api/index.html and /cli/index.html, generated from the routes and commands.
 
-They hold no script and load nothing, and say nothing about this broker but its version: anybody may read them.
+The pages need no login. They contain no script, load nothing, and reveal nothing about this broker except its version.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rabbitlike.management.http.routing import LateRoute
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-#: What a browser lets these pages do.
+#: Content-Security-Policy of these pages.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }
@@ -24,11 +24,11 @@ table { border-collapse: collapse; width: 100% } td, th { text-align: left; vert
 tr { border-bottom: 1px solid #ddd } code, pre { font: 13px/1.5 ui-monospace, monospace }
 pre { background: #f4f4f4; padding: 1em; overflow-x: auto } a { color: #b54a00 }
 """
-#: In the order in which they are read.
+#: In the order shown.
 _METHODS: Final = ("GET", "PUT", "POST", "DELETE")
-#: `{vhost:name}`: a name, and how it is written in paths.
+#: `{vhost:name}`: a parameter and its path convertor.
 _CONVERTOR: Final = re.compile(r":\w+}")
-#: What a docstring says to those who change the code.
+#: The part of a docstring that is for developers only.
 _ASIDE: Final = re.compile(r"\s*parity(:.*)?$", re.DOTALL)
 
 _CLI: Final = """
@@ -60,7 +60,7 @@ def cli_page() -> str:
 
 
 def api_page(routes: Iterable[BaseRoute]) -> str:
-    """Every path and what can be done there."""
+    """A table of all paths and methods."""
     by_path: dict[str, dict[str, str]] = {}
     for route in routes:
         if isinstance(route, LateRoute) and route.include_in_schema:
@@ -82,6 +82,6 @@ def api_page(routes: Iterable[BaseRoute]) -> str:
 
 
 def _meaning(route: LateRoute) -> str:
-    """The first paragraph of the route's docstring, else its name."""
+    """The first paragraph of the route's docstring, else the function's name."""
     told = _ASIDE.sub("", (route.endpoint.__doc__ or "").partition("\n\n")[0])
     return " ".join(told.split()) or route.endpoint.__name__.replace("_", " ")

@@ -1,4 +1,4 @@
-"""A route's way into the broker and back: change things within a turn, answer when they are on disk."""
+"""How routes change the broker: within a turn, with an answer once the changes are on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def turn(broker: Broker) -> Iterator[None]:
-    """Whatever changes the broker happens in here, without an await: queues are pumped and clients told at the end."""
+    """Change the broker inside, without an await. At the end of the turn queues deliver and clients are flushed."""
     broker.turn.begin()
     try:
         yield
@@ -25,7 +25,7 @@ def turn(broker: Broker) -> Iterator[None]:
 
 @contextmanager
 def change(broker: Broker) -> Iterator[None]:
-    """A turn in which whatever the broker's verbs do not take is a bad request."""
+    """A turn that converts ValueError from the broker to a bad request."""
     with turn(broker):
         try:
             yield
@@ -34,7 +34,7 @@ def change(broker: Broker) -> Iterator[None]:
 
 
 def check_unblocked(broker: Broker) -> None:
-    """503 while publishers are blocked: over AMQP they would have to wait."""
+    """Raise 503 while publishers are blocked; over AMQP they would have to wait."""
     if broker.turn.alarmed:
         alarms = ", ".join(sorted(broker.alarms.active))
         raise ApiError(503, "service_unavailable", f"publishers are blocked: {alarms}")
@@ -61,7 +61,7 @@ class _Commit:
 
 
 async def stored(broker: Broker) -> None:
-    """When all that was changed so far is durable. 503 when the disk does not take it: it may be stored yet."""
+    """Wait until all changes so far are durable. Raises 503 if the disk refuses writes; they may be stored later."""
     if broker.journal is None:
         return
     commit = _Commit(broker.journal.number)

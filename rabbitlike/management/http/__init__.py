@@ -1,1 +1,1 @@
-"""HTTP itself: what every request passes, bodies in, JSON and errors out."""
+"""The HTTP layer: middleware, request bodies, JSON replies and errors."""

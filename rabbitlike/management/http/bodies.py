@@ -1,4 +1,4 @@
-"""What bodies are made of: flags, numbers and tables as RabbitMQ's HTTP API takes them, some of them from texts too."""
+"""Types of fields in request bodies: flags, numbers and tables as RabbitMQ's HTTP API takes them, some also as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_NAME: Final = 255
 
 
 class Body(BaseModel):
-    """A body: what it holds beyond its fields means nothing. parity"""
+    """A request body. parity: unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -38,7 +38,7 @@ def _number(value: object) -> int:
 
 
 def _table(value: object) -> object:
-    # Clients whose language has one word for both send an empty array for an empty table.
+    # Languages without a distinction between the two send an empty array for an empty table.
     if value is None or value == []:
         return {}
     if not isinstance(value, dict):
@@ -52,10 +52,10 @@ Arguments: TypeAlias = Annotated[dict[str, JsonValue], BeforeValidator(_table)]
 
 
 def to_table(values: dict[str, JsonValue]) -> Table:
-    """A JSON object as a field table; a bad request when it holds what AMQP has no form for."""
+    """A JSON object as a field table. Raises 400 if AMQP cannot represent a value."""
     try:
         table = _table_of(values)
-        # Nothing gets in that could not go out.
+        # Reject anything that could not be sent to clients.
         tables.decode(tables.encode(table))
     except (ValueError, OverflowError, RecursionError, AmqpError) as problem:
         raise bad_request(f"arguments: {problem}") from None
@@ -66,7 +66,7 @@ def _table_of(values: dict[str, JsonValue]) -> Table:
     table = Table()
     for key, value in values.items():
         if isinstance(value, int) and not isinstance(value, bool):
-            table.put(key, value, "l")  # parity: whatever its size
+            table.put(key, value, "l")  # parity: regardless of its size
         else:
             table[key] = _value_of(value)
     return table
@@ -74,7 +74,7 @@ def _table_of(values: dict[str, JsonValue]) -> Table:
 
 def _value_of(value: JsonValue) -> Value:
     if isinstance(value, dict):
-        return _table_of(dict(sorted(value.items())))  # parity: Erlang's maps are in the order of their keys
+        return _table_of(dict(sorted(value.items())))  # parity: Erlang's maps are ordered by key
     if isinstance(value, list):
         kinds = ["l" if isinstance(each, int) and not isinstance(each, bool) else "" for each in value]
         return Array(map(_value_of, value), kinds)
@@ -82,18 +82,18 @@ def _value_of(value: JsonValue) -> Value:
 
 
 def to_tags(given: str | list[str]) -> list[str]:
-    """Tags from a list of them, or from a text with commas between."""
+    """Tags from a list, or from a comma-separated text."""
     parts = given.split(",") if isinstance(given, str) else given
     return [tag for part in parts if (tag := part.strip())]
 
 
 def checked_name(name: str, what: str) -> str:
-    """A name that AMQP can carry."""
+    """The name. Raises 400 if AMQP cannot carry it."""
     if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME:
         raise bad_request(f"{what} name is longer than {MAX_NAME} octets")
     return name
 
 
 def exchange_name(name: str) -> str:
-    """parity: the default exchange, which has no name, is called amq.default in paths."""
+    """parity: in paths the default exchange, whose name is empty, is called amq.default."""
     return "" if name == "amq.default" else checked_name(name, "exchange")

@@ -1,9 +1,8 @@
-"""HTTP/1.1 as it comes in, with bounds that uvicorn leaves to a proxy in front, and there may be none.
+"""HTTP/1.1 connections with limits that uvicorn leaves to a proxy, because there may be no proxy.
 
-A TLS handshake has a deadline; until it is done a connection does not count. A request's head has a largest size and a
-deadline. Connections that have not sent a whole request take no more than half of the connections there may be: the
-oldest of the address that has most of them is closed for a new one, so that clients who send slowly, or nothing, keep
-nobody else out.
+A TLS handshake has a deadline, and does not count as a connection until it is done. The head of a request has a maximum
+size and a deadline. Connections without a complete request are limited to half of all connections: a new one replaces
+the oldest of the address that has most of them. So clients that send slowly or nothing do not lock out others.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from rabbitlike.broker.accounts.login_failures import source
 
-#: Request line and headers of one request.
+#: Maximum size of the request line and headers.
 MAX_HEAD: Final = 64 * 1024
 HEAD_TIMEOUT_S: Final = 30.0
-#: uvicorn leaves it at asyncio's 60 s, and each such connection is an open file.
+#: uvicorn leaves it at asyncio's 60 s, but each such connection is an open file.
 TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
-#: Connections at a time; beyond them the answer is 503. Each is an open file, and AMQP clients need those more.
+#: Maximum connections; above it the answer is 503. Each is an open file, and AMQP clients need those more.
 MAX_CONNECTIONS: Final = 1000
-#: Connections without a whole request: new ones, those with a part of one, and those kept alive for the next.
+#: Maximum connections without a complete request: new, partly received, or kept alive for the next request.
 MAX_INCOMPLETE: Final = 500
 MAX_INCOMPLETE_OF_ADDRESS: Final = 250
-#: The log says at most once in this time that connections were closed.
+#: Shortest time between two warnings that connections were closed.
 SILENCE_S: Final = 60.0
 
 log = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-le
 
 
 class IncompleteRequests:
-    """The connections, of all ports, that have not sent a whole request; by address, the oldest first."""
+    """Connections without a complete request, on all ports; by address, oldest first."""
 
     def __init__(self) -> None:
         self._by_address: dict[str, OrderedDict[HttpConnection, None]] = {}
@@ -47,7 +46,7 @@ class IncompleteRequests:
         return self._count
 
     def add(self, connection: HttpConnection) -> None:
-        """It waits for a request from now on. Closes another where there are too many."""
+        """Add a connection that waits for a request. Closes the oldest if there are too many."""
         found = self._by_address.setdefault(connection.address, OrderedDict())
         if connection not in found:
             found[connection] = None
@@ -69,7 +68,7 @@ class IncompleteRequests:
         oldest = next(iter(found))
         self.discard(oldest)
         if oldest.is_logged_in:
-            return  # the body of a request that may take its time
+            return  # an authenticated request may send its body slowly
         now = oldest.loop.time()
         if now >= self._silent_until:
             self._silent_until = now + SILENCE_S
@@ -93,7 +92,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = source(self.client[0]) if self.client else ""
-        #: The request that is being answered; more may stand in `pipeline`, the next at its right.
+        #: The request being answered; others may be queued in `pipeline`, the next at its right end.
         self._answered: RequestResponseCycle | None = None
         self._head_octets = 0
         self._head_timer: asyncio.TimerHandle | None = None
@@ -102,14 +101,14 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def is_logged_in(self) -> bool:
-        """Whether the request that is being received, and not answered yet, has proved its login."""
+        """Whether the request that is being received, and not yet answered, is authenticated."""
         return self.cycle is not None and not self.cycle.response_complete and "caller" in self.cycle.scope["state"]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         self._incomplete.discard(self)
-        # uvicorn tells the request that came last. If that stands in line behind others, the one being answered would
-        # never hear of it and write to a socket that is closed.
+        # uvicorn notifies only the last request. If that is queued behind others, the one being answered would not be
+        # notified, and would write to a closed socket.
         self.pipeline.clear()
         if self._answered is not None:
             self._answered.disconnected = True
@@ -129,7 +128,7 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._head_timer is not None:
-            # All of it was head, and there is more to come.
+            # All data belonged to the head, which is not complete yet.
             self._head_octets += len(data)
             if self._head_octets > MAX_HEAD and not self.transport.is_closing():
                 self.transport.write(_TOO_LARGE)
@@ -148,7 +147,7 @@ class HttpConnection(HttpToolsProtocol):
             self._answered = self.cycle
 
     def on_message_complete(self) -> None:
-        if not self.cycle.response_complete:  # else it was answered early, and counts as waiting for the next one
+        if not self.cycle.response_complete:  # else it was answered early, and now waits for the next request
             self._incomplete.discard(self)
         super().on_message_complete()
 

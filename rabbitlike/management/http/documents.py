@@ -1,8 +1,8 @@
-"""JSON documents that may be long, read entry by entry: a parser reads all of a text in one go, and nobody else works.
+"""Parses long JSON documents entry by entry, because a parser reads a whole text at once and blocks the loop.
 
-A document of definitions is an object with arrays of thousands of entries. Each entry is a text of its own here, of a
-bounded length; a document that is anything else must be short enough to be read in one go. How many values another body
-may have is counted before any parser sees it.
+A definitions document is an object with arrays of thousands of entries. Each entry is parsed by itself and has a
+maximum length; any other document must be short enough to be parsed at once. For other bodies the number of values is
+checked before they are parsed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rabbitlike.management.listing.lists import Slices
 if TYPE_CHECKING:
     from rabbitlike.broker.terms import Json
 
-#: What is shorter takes a fraction of a millisecond.
+#: Shorter texts take a fraction of a millisecond to parse.
 SHORT: Final = 64 * 1024
-#: Characters of an entry, and octets of a document that is not made of entries: some milliseconds for a parser.
+#: Maximum characters of an entry, or octets of a document without entries: some milliseconds for a parser.
 LONGEST_ENTRY: Final = 256 * 1024
-#: An entry is looked for within so many characters, then within more: most are short.
+#: Characters searched for the end of an entry, step by step: most entries are short.
 _REACHES: Final = (1024, 16 * 1024, LONGEST_ENTRY)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 
 
 class TooLong(ValueError):
-    """An entry that would take a parser too long."""
+    """An entry that would take too long to parse."""
 
 
 class _Unusual(Exception):
@@ -36,7 +36,7 @@ class _Unusual(Exception):
 
 
 async def parsed(body: bytes) -> Json:
-    """What the text says; orjson.JSONDecodeError when it says nothing, TooLong for an entry that nobody can need."""
+    """The parsed document. Raises orjson.JSONDecodeError for invalid JSON, TooLong for an entry above the limit."""
     if len(body) > SHORT:
         try:
             return await _Reader(body.decode()).read()
@@ -50,7 +50,7 @@ async def parsed(body: bytes) -> Json:
 
 
 async def has_more_values(body: bytes, most: int) -> bool:
-    """Whether a JSON text holds more values than that; commas in strings do not count."""
+    """Whether a JSON text holds more than `most` values; commas in strings do not count."""
     if len(body) <= SHORT or body.count(b",") < most:
         return False
     slices = Slices()
@@ -68,7 +68,7 @@ async def has_more_values(body: bytes, most: int) -> bool:
 
 
 async def _end_of_string(body: bytes, at: int, slices: Slices) -> int:
-    """Where a string ends whose inside begins at `at`, its last quote included."""
+    """The offset behind the closing quote of the string whose content begins at `at`."""
     while True:
         quote = body.find(b'"', at)
         if quote < 0:
@@ -81,8 +81,8 @@ async def _end_of_string(body: bytes, at: int, slices: Slices) -> int:
 
 
 class _Reader:
-    """Reads one text from its beginning to its end. Where entries end is found by one parser, what they say by another,
-    so that long documents mean what short ones do."""
+    """Reads one text from start to end. The json module finds the ends of entries, orjson parses them, so that long
+    documents are parsed like short ones."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -122,8 +122,8 @@ class _Reader:
         return found
 
     def _next(self) -> str:
-        """The next octet that is not space; empty at the end."""
-        at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it matches anything
+        """Skip spaces and return the next character; empty at the end."""
+        at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it always matches
         self._at = at
         return self._text[at : at + 1]
 
@@ -141,7 +141,7 @@ class _Reader:
                 _, end = self._end_of(text, 0)
             except ValueError:
                 if len(text) < reach:
-                    raise  # that was all of it
+                    raise  # the text ends here
                 continue
             if end < len(text) or len(text) < reach:
                 value: Json = orjson.loads(text[:end])

@@ -1,4 +1,4 @@
-"""What goes wrong, as RabbitMQ's HTTP API says it. The second and last translator of AmqpError."""
+"""Errors in the form of RabbitMQ's HTTP API. The second and last translator of AmqpError."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ApiError(Exception):
         super().__init__(reason)
         self.status = status
         self.error = error
-        #: Mostly a text; a list of parts where RabbitMQ gives one.
+        #: Usually a text; a list of parts where RabbitMQ sends one.
         self.reason = reason
         self.headers = headers
 
@@ -42,12 +42,12 @@ def bad_request(reason: object) -> ApiError:
 
 
 def not_authorised(reason: str) -> ApiError:
-    """parity: 401 also for those who are known and may not."""
+    """parity: 401 also for authenticated users without the right."""
     return ApiError(401, "not_authorised", reason)
 
 
 def not_found(reason: str = "") -> ApiError:
-    """What the path names is not there; or with a reason, what the request needs."""
+    """The object in the path does not exist, or with a reason, one that the request needs."""
     return ApiError(404, "not_found", reason) if reason else ApiError(404, "Object Not Found", "Not Found")
 
 
@@ -56,7 +56,7 @@ def answer(error: ApiError) -> Response:
 
 
 def refused(error: AmqpError) -> ApiError:
-    """parity: what the broker refuses is a bad request, explained as over AMQP."""
+    """parity: 400 for what the broker refuses, with the reason that AMQP clients get."""
     if error.code == NOT_FOUND:
         return not_found(error.text)
     if error.code in (ACCESS_REFUSED, NOT_ALLOWED):
@@ -65,7 +65,7 @@ def refused(error: AmqpError) -> ApiError:
 
 
 def closed(error: AmqpError) -> ApiError:
-    """parity: publishing and getting go through a channel; what closes it is told with its code."""
+    """parity: publishing and getting use a channel; the error that closes it is reported with its code."""
     if error.code == NOT_FOUND:
         return not_found(error.reply_text)
     if error.code == ACCESS_REFUSED:
@@ -75,7 +75,7 @@ def closed(error: AmqpError) -> ApiError:
 
 @contextmanager
 def closing() -> Iterator[None]:
-    """What the broker refuses in here is told so."""
+    """Translate each AmqpError raised inside with `closed`."""
     try:
         yield
     except AmqpError as error:
@@ -96,13 +96,13 @@ def _of_validation(error: RequestValidationError) -> ApiError:
 
 
 def _erlang_list(parts: list[str]) -> str:
-    """parity: as Erlang prints it, on one line if that is short enough."""
+    """parity: printed as by Erlang, on one line if short enough."""
     line = f"[{','.join(parts)}]"
     return line if len(line) <= ERLANG_LINE else "[" + ",\n ".join(parts) + "]"
 
 
 def install(api: FastAPI, allowed: Callable[[str], str]) -> None:
-    """Translate everything a route may raise; `allowed` names the methods there are at a path."""
+    """Translate all exceptions of routes; `allowed` returns the methods that a path supports."""
 
     @api.exception_handler(ApiError)
     async def _(_: Request, error: ApiError) -> Response:

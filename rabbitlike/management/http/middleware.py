@@ -1,7 +1,7 @@
-"""What every request passes before a route sees it: origin, method, size, body; and the headers every answer carries.
+"""Checks every request before its route: origin, method, size, body; and adds the headers that every answer carries.
 
-Routes are given the path as it came, GET for HEAD, and a body that is whole, not too large, and JSON whatever its
-Content-Type claims. Who has not logged in may not make the broker read or parse more than a few octets.
+Routes get the path undecoded, GET instead of HEAD, and a body that is complete, within the size limit, and JSON
+whatever its Content-Type. Before login, a client cannot make the broker read or parse more than a few octets.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from fastapi.routing import APIRouter
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: parity: RabbitMQ's.
+#: parity: RabbitMQ's value.
 MAX_BODY: Final = 20 * 1024 * 1024
-#: Fields and items of a body, all together: each takes some microseconds to parse and to check.
+#: Maximum fields and items of a body, nested ones included: each takes some microseconds to parse and check.
 MAX_VALUES: Final = 12_000
-#: What an unauthenticated client may send: enough for a login.
+#: Maximum body before login: enough for the login form.
 MAX_BODY_BEFORE_LOGIN: Final = 4096
-#: A body that has not arrived by then does not come.
+#: Longest time to receive a body.
 BODY_TIMEOUT_S: Final = 60
 
 TOO_LARGE: Final = "Exceeded HTTP request body size limit"
 JSON: Final = "application/json"
 MULTIPART: Final = "multipart/form-data"
-#: Where a form is a form.
+#: The path whose body is a form.
 LOGIN_PATH: Final = "/api/login"
-#: Where routes read a body by themselves, because it may be long.
+#: Paths whose routes parse the body themselves, because it may be long.
 DOCUMENTS: Final = ("/api/definitions", "/api/all-configuration")
 
 _EVERY_ANSWER: Final = {
@@ -46,10 +46,10 @@ _EVERY_ANSWER: Final = {
     "x-content-type-options": "nosniff",
 }
 
-#: In the order they are told. parity
+#: In the order of the Allow header. parity
 _METHODS: Final = ("HEAD", "GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 
-#: Raises ApiError unless the request's login is right.
+#: Raises ApiError unless the request is authenticated.
 Login = Callable[["Scope"], object]
 
 
@@ -57,7 +57,7 @@ class ApiMiddleware:
     """The outermost layer of the API."""
 
     def __init__(self, app: ASGIApp, routers: Iterable[APIRouter], login: Login, origins: Collection[str] = ()) -> None:
-        """`origins`: other origins whose web pages may change something."""
+        """`origins`: other origins whose web pages may send requests that change something."""
         self._app = app
         self._origins = origins
         self._routers = tuple(routers)
@@ -67,7 +67,7 @@ class ApiMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # Names are decoded one by one, by the router: `%2F` is no slash. A slash at the end means nothing.
+        # The router decodes each name by itself: `%2F` is not a slash. A trailing slash is ignored.
         scope = {**scope, "path": scope["raw_path"].decode("latin-1").rstrip("/") or "/"}
         method = scope["method"]
         sent = _with_headers(send, is_head=method == "HEAD")
@@ -86,7 +86,7 @@ class ApiMiddleware:
         await app(scope, receive, sent)
 
     def _options(self, path: str) -> Response:
-        """parity: what may be asked is told to anybody."""
+        """parity: needs no login."""
         allowed = allowed_methods(self._routers, path)
         return Response(headers={"Allow": allowed}) if allowed else answer(not_found())
 
@@ -114,7 +114,7 @@ class ApiMiddleware:
             raise ApiError(408, "request_timeout", "the body did not arrive in time") from None
         if headers.get("content-type", "").startswith(MULTIPART) or scope["path"] == LOGIN_PATH:
             return bytes(body)
-        # parity: bodies are JSON whatever their type says; curl's default says they are forms.
+        # parity: bodies are JSON whatever their Content-Type; curl's default declares a form.
         MutableHeaders(scope=scope)["content-type"] = JSON
         if scope["path"].startswith(DOCUMENTS):
             return bytes(body)
@@ -141,7 +141,7 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
 
 
 def _checked(body: bytes) -> bytes:
-    """The body, if it is an object in JSON."""
+    """The body, if it is a JSON object."""
     if is_empty_body(body):
         return b"{}"
     try:
@@ -152,12 +152,12 @@ def _checked(body: bytes) -> bytes:
 
 
 def is_empty_body(body: bytes) -> bool:
-    """parity: nothing at all and null stand for an empty object."""
+    """parity: an empty body and null stand for an empty object."""
     return body.strip() in (b"", b"null", b"undefined")
 
 
 def check_object(value: object) -> None:
-    """parity: of all JSON, only objects will do."""
+    """parity: only JSON objects are accepted."""
     if isinstance(value, str):
         raise bad_request(
             "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
@@ -167,7 +167,7 @@ def check_object(value: object) -> None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read already, then whatever comes next."""
+    """Returns a body that was already read, then what follows it."""
     left = [body]
 
     async def give() -> Message:
@@ -179,7 +179,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _with_headers(send: Send, *, is_head: bool) -> Send:
-    """Adds what every answer carries, and takes away the body where only the head was asked for."""
+    """Adds the headers that every answer carries, and drops the body of an answer to HEAD."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -194,7 +194,7 @@ def _with_headers(send: Send, *, is_head: bool) -> Send:
 
 
 def allowed_methods(routers: Iterable[APIRouter], path: str) -> str:
-    """What may be asked at a path, as the Allow header has it; empty when there is nothing there."""
+    """The methods that a path supports, for the Allow header; empty if the path is unknown."""
     found: set[str] = set()
     for router in routers:
         for route in router.routes:

@@ -1,7 +1,7 @@
-"""Which web pages may change something: those of this broker's own origin, and of the origins an operator lists.
+"""Decides which web pages may change something: those of the broker's own origin, and of origins an operator lists.
 
-A browser sends the credentials it has stored with any request to the broker, whichever page asked for it, and a form or
-a `text/plain` POST needs no preflight (CSRF). Browsers say where a request comes from in `Sec-Fetch-Site` and `Origin`;
+A browser sends its stored credentials with any request to the broker, whichever page makes it, and a form or a
+`text/plain` POST needs no preflight (CSRF). Browsers report the origin of a request in `Sec-Fetch-Site` and `Origin`;
 tools send neither and are not affected. Requests that change nothing are not checked: the page cannot read the answer.
 """
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 ANY: Final = "*"
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
-#: What a browser says of its own pages, and of what a user typed.
+#: Values that browsers send for the broker's own pages, and for addresses that a user typed.
 _OWN_SITE: Final = frozenset(("same-origin", "none"))
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
-#: Longest part of an origin that is repeated in an answer.
+#: Maximum characters of an origin repeated in an answer.
 _MAX_SHOWN: Final = 100
 
 
@@ -37,7 +37,7 @@ def check_origin(scope: Scope, allowed: Collection[str]) -> None:
     if site is None:
         is_own = all(_is_own(origin, headers.get("host", ""), scope["scheme"]) for origin in origins)
     else:
-        # Believed before Origin: a proxy in front may have changed Host, a page cannot change this header.
+        # Takes precedence over Origin: a proxy in front may have changed Host, but a page cannot set this header.
         is_own = site.lower() in _OWN_SITE
     if is_own or (origins and all(origin in allowed for origin in origins)):
         return
@@ -46,7 +46,7 @@ def check_origin(scope: Scope, allowed: Collection[str]) -> None:
 
 
 def _is_own(origin: str, host: str, scheme: str) -> bool:
-    """Whether `origin` is where the request was sent to. A proxy in front may speak https where we see http."""
+    """Whether the request was sent to `origin`. A proxy in front may serve https and forward http."""
     try:
         parts = urlsplit(origin)
     except ValueError:

@@ -1,7 +1,7 @@
 """Names in paths: `/queues/{vhost:name}/{queue:name}`, where `%2F` is the vhost `/` and not two slashes.
 
-Frameworks decode a path before they look at its slashes. Here it is matched as it came (middleware.py), each name
-decoded by itself.
+Frameworks decode a path before they split it at slashes. Here the undecoded path is matched (middleware.py), and each
+name is decoded by itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON as it goes out, by orjson. Whatever a name, a header or an argument may hold has a form here: nothing fails."""
+"""JSON replies, encoded by orjson. Any value of a name, header or argument can be encoded: nothing fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 import orjson
 from fastapi.responses import JSONResponse
 
-#: One object as it is shown: RabbitMQ's field names, values that JSON has.
+#: The view of one object: RabbitMQ's field names, JSON values.
 View: TypeAlias = Mapping[str, object]
 
 
@@ -25,12 +25,12 @@ def encode(value: object) -> bytes:
     try:
         return orjson.dumps(value, _other, orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME)
     except TypeError:
-        # A name with octets that are not UTF-8, or a number beyond 64 bits: rare, so only now is every value looked at.
+        # A name that is not UTF-8, or a number beyond 64 bits. Rare, so values are checked only after a failure.
         return orjson.dumps(_plain(value), _other, orjson.OPT_NON_STR_KEYS)
 
 
 def _other(value: object) -> object:
-    """What JSON has no word for."""
+    """A JSON value for types that JSON lacks."""
     if isinstance(value, bytes):
         return text_or_base64(value)[0]
     if isinstance(value, Decimal):
@@ -53,7 +53,7 @@ def _plain(value: object) -> object:
 
 
 def text_or_base64(octets: bytes) -> tuple[str, str]:
-    """parity: octets as text when they are UTF-8, else as base64; and which of the two it is."""
+    """parity: the octets as text if they are UTF-8, else as base64; and the name of the encoding."""
     try:
         return octets.decode(), "string"
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""The router every resource has one of, and routes that FastAPI looks at when they are needed.
+"""The router class of every resource, and routes that FastAPI analyses when they are first needed.
 
-Finding out what a function takes costs FastAPI more than a millisecond, and there are hundreds: made at import they
-would be half of the time that the API takes to start. They are made on threads, for the loop has clients to serve.
+FastAPI takes more than a millisecond to analyse a route's function, and there are hundreds: at import this would take
+half of the API's start time. Threads do it, because the loop serves clients.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Receive, Scope, Send
 
-#: One at a time: FastAPI changes the filters of warnings while it makes a route, and those are everybody's.
+#: One at a time: while FastAPI creates a route it changes the warning filters, which are global.
 _MAKING: Final = Lock()
 
 
 class LateRoute(APIRoute):
-    """A route that can be matched, and is made when it is first called; or before, by `make_all`."""
+    """A route that can be matched, and is created when first called, or earlier by `make_all`."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class LateRoute(APIRoute):
         self._options: dict[str, Any] | None = options
 
     def make(self) -> None:
-        """Unless it is made. Call it on a thread."""
+        """Create the route if it is not created yet. Call it on a thread."""
         with _MAKING:
             if self._options is not None:
                 super().__init__(self.path, self.endpoint, **self._options)
@@ -53,14 +53,14 @@ class LateRoute(APIRoute):
 
 
 async def make_all(routes: Iterable[BaseRoute]) -> None:
-    """Make what is not made yet, one by one, so that hardly anybody has to wait for a route."""
+    """Create all remaining routes one by one, so that few requests must wait for theirs."""
     for route in routes:
         if isinstance(route, LateRoute):
             await route.made()
 
 
 class Router(APIRouter):
-    """Routes under /api, whose answers are written by `replies`."""
+    """Routes under /api, whose answers are encoded by `replies`."""
 
     def __init__(self, tag: str = "", prefix: str = "/api") -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Serves the API with uvicorn on the loop it is started on, at sockets that are bound already."""
+"""Serves the API with uvicorn on the current loop, at sockets that are already bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-# The first answer that is streamed would import it, for 30 ms of the broker's loop.
+# Otherwise the first streamed answer would import it, which blocks the broker's loop for 30 ms.
 import anyio._backends._asyncio  # noqa: F401
 import uvicorn
 from fastapi import FastAPI
@@ -28,10 +28,10 @@ from rabbitlike.management.routes.node.metrics import create_metrics_api
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-#: Requests under way at the end have this long; streams that never end by themselves are cut then.
+#: Time that requests under way have at shutdown; then endless streams are cut.
 GRACE_S: Final = 1
 POLL_S: Final = 0.005
-#: How long a connection is kept for the next request. parity; uvicorn's 5 s are what many pollers wait.
+#: How long an idle connection stays open. parity; uvicorn's default of 5 s is the interval of many polling clients.
 KEEP_ALIVE_S: Final = 60
 
 
@@ -41,7 +41,7 @@ class _Server(uvicorn.Server):
         self._incomplete = incomplete
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """uvicorn's, but that TLS handshakes have a deadline."""
+        """As uvicorn's, with a deadline for TLS handshakes."""
         await super().startup([])
         tls = self.config.ssl
         for listening in sockets or ():
@@ -62,7 +62,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the app's."""
+        """Does nothing: the app handles signals."""
         yield
 
 
@@ -77,22 +77,22 @@ class ManagementServer:
         context.start()
 
     async def start(self, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
-        """Serve the API here."""
+        """Serve the API on these sockets."""
         api = create_api(self._context)
-        self._routes = api.routes  # every port has the same
+        self._routes = api.routes  # the same on every port
         await self._serve(api, sockets, tls)
 
     async def make_routes(self) -> None:
         await make_all(self._routes)
 
     async def start_metrics(self, sockets: list[socket.socket]) -> None:
-        """Serve metrics here, to whoever asks."""
+        """Serve metrics on these sockets, without a login."""
         await self._serve(create_metrics_api(self._context), sockets)
 
     async def _serve(self, api: FastAPI, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
             api,
-            # Whoever connects is who connects, whatever the headers say.
+            # Use the peer address, whatever the headers claim.
             proxy_headers=False,
             limit_concurrency=MAX_CONNECTIONS,
             lifespan="off",
@@ -108,7 +108,7 @@ class ManagementServer:
         server = _Server(config, self._incomplete)
         task = asyncio.create_task(server.serve(sockets), name="management")
         self._running.append((server, task))
-        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn has nothing to wait for
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers nothing to await
             await asyncio.sleep(POLL_S)
 
     async def stop(self) -> None:

@@ -1,1 +1,1 @@
-"""Lists: objects as answers show them, filtered, sorted, cut to a page and written in slices."""
+"""Lists in answers: filtered, sorted, paginated and written in slices."""

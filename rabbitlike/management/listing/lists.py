@@ -1,8 +1,8 @@
-"""How a list is answered: filtered, sorted, cut to a page and to columns, and written in slices.
+"""Answers lists: filters, sorts, paginates, selects columns, and writes in slices.
 
-A list may hold tens of thousands of objects while clients publish on the same thread: after a quarter of a millisecond
-of work everybody else has a turn. What is listed is decided first, from a snapshot; what each object is like is read
-when it is written, and no text of the whole list is ever made. parity: parameters, limits and refusals are RabbitMQ's.
+A list may hold tens of thousands of objects while clients publish on the same thread, so it yields after every quarter
+of a millisecond of work. A snapshot fixes which objects are listed; each object is read when it is written, and the
+text of the whole list is never in memory. parity: parameters, limits and errors are RabbitMQ's.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: So long may a message have to wait for a list; shorter would cost more than it brings.
+#: Longest time that a list delays a message; a shorter one would cost more than it gains.
 SLICE_S: Final = 0.00025
-#: So many objects are looked at between two looks at the time.
+#: Objects processed between two readings of the time.
 STRIDE: Final = 16
-#: Sorted at once; longer lists are sorted in runs of about this length.
+#: Lists up to about this length are sorted at once; longer ones in runs of it.
 RUN: Final = 1000
 DEFAULT_PAGE_SIZE: Final = 100
 MAX_PAGE_SIZE: Final = 500
 MAX_EXPRESSION: Final = 1024
 
 BY_NAME: Final = ("vhost", "name")
-#: More than any number a list has an order by.
+#: Greater than any number that a list's default order contains.
 ABOVE_ALL: Final = 1 << 32
 
 
@@ -47,7 +47,7 @@ def _parameter(name: str, said: str, **schema: object) -> dict[str, object]:
     return {"name": name, "in": "query", "required": False, "description": said, "schema": schema}
 
 
-#: What a list takes, for its route's `openapi_extra`: every list, and those that come in pages.
+#: OpenAPI parameters for a route's `openapi_extra`: of every list, and of lists with pagination.
 SORTED: Final = {
     "parameters": [
         _parameter("sort", "A field to sort by, dotted: message_stats.publish", type="string"),
@@ -65,15 +65,15 @@ PAGED: Final = {
     ]
 }
 
-#: Columns as a tree: None takes all there is below.
+#: Columns as a tree: None selects everything below.
 Columns: TypeAlias = "dict[str, Columns | None]"
-#: Numbers, then words like true and null, then tables and arrays, then texts. parity: as Erlang orders terms.
+#: Order: numbers, atoms such as true and null, tables and arrays, texts. parity: Erlang's term order.
 SortKey: TypeAlias = "tuple[int, float | str]"
 
 
 @dataclass(frozen=True, slots=True)
 class Pagination:
-    """Which part of a list is wanted."""
+    """The page and filter that a request asks for."""
 
     number: int
     size: int
@@ -82,7 +82,7 @@ class Pagination:
 
 
 class Slices:
-    """Work done a quarter of a millisecond at a time: `await slices.pause()` between two steps."""
+    """Limits work to a quarter of a millisecond at a time: `await slices.pause()` between two steps."""
 
     __slots__ = ("_until",)
 
@@ -94,7 +94,7 @@ class Slices:
         return perf_counter() >= self._until
 
     async def pause(self) -> None:
-        """Let the others work, if it is time."""
+        """Yield to other tasks if the slice is over."""
         if perf_counter() >= self._until:
             await asyncio.sleep(0)
             self._until = perf_counter() + SLICE_S
@@ -114,10 +114,10 @@ async def answer(
     key_of: Callable[[T], tuple[str, ...]] | None = None,
     is_paged: bool = True,
 ) -> Response:
-    """The list of `items`, each shown as `view` has it; without `view` the items are views themselves.
+    """Answer with the list of `items`, each converted by `view`; without `view` the items are views themselves.
 
-    `order` names the fields a list is sorted by when nobody asks for another order. For long lists say `name_of` and
-    `key_of`: the name a filter looks at and the key of `order`, read without making views of all that is not shown.
+    `order` names the fields of the default order. For long lists pass `name_of` (the name that filters compare) and
+    `key_of` (the key for `order`), so that no views are made of objects that are not shown.
     """
     show = view if view is not None else cast("Callable[[T], View]", itself)
     page = page_of(request) if is_paged else None
@@ -150,7 +150,7 @@ async def _strides(items: Sequence[T], slices: Slices) -> AsyncIterator[Sequence
 async def written(
     request: Request, items: Sequence[T], show: Callable[[T], View], beside: View | None = None, name: str = "items"
 ) -> Response:
-    """These items as they are, in slices: an array, or under this name of an object that has more `beside` them."""
+    """Write these items in slices, unsorted: as an array, or as field `name` of an object with the fields `beside`."""
     columns = columns_of(request)
     if beside is None:
         return await _Body(items, _writer(show, columns), (b"[", b"]")).respond(Slices())
@@ -163,15 +163,15 @@ async def written(
 
 
 def one(request: Request, view: View, status: int = 200) -> Response:
-    """A single object, cut to the columns that are asked for."""
+    """A single object, reduced to the requested columns."""
     return Reply(_pick(view, columns_of(request)), status)
 
 
-# What is asked for
+# Query parameters
 
 
 def page_of(request: Request) -> Pagination | None:
-    """The page asked for; None: all of it. parity: without `page` the other parameters of paging mean nothing."""
+    """The requested page; None: the whole list. parity: without `page`, the other pagination parameters are ignored."""
     number = _number(request, "page")
     size = _number(request, "page_size")
     if number is None:
@@ -197,7 +197,7 @@ def _number(request: Request, name: str) -> int | None:
 
 
 def columns_of(request: Request) -> Columns | None:
-    """The fields asked for; None: all."""
+    """The requested fields; None: all."""
     text = request.query_params.get("columns")
     if text is None:
         return None
@@ -222,7 +222,7 @@ def _pick(value: object, columns: Columns | None) -> object:
     return value
 
 
-# Filtering, sorting, cutting
+# Filter, sort, paginate
 
 
 async def _filtered(found: list[T], page: Pagination, name_of: Callable[[T], str], slices: Slices) -> list[T]:
@@ -236,7 +236,7 @@ def _substring(text: str) -> Callable[[str], bool]:
 
 
 def _expression(text: str) -> Callable[[str], bool]:
-    """Anybody may send one."""
+    """Match with a regular expression. Any management user may send one, so length and time are limited."""
     if len(text) > MAX_EXPRESSION:
         raise bad_request(f"the expression is longer than {MAX_EXPRESSION} characters")
     try:
@@ -261,7 +261,7 @@ async def _ordered(
     field: str,
     slices: Slices,
 ) -> list[T]:
-    """By `order`, and then by the field that was asked for: sorting keeps the order of equals."""
+    """Sort by `order`, then by the requested field; sorting is stable."""
     paths = [each.split(".") for each in order]
     wanted = field.split(".")
     keys: list[str] = []
@@ -290,11 +290,11 @@ def _value_at(view: View, path: list[str]) -> object:
 
 
 def _text_at(view: View, path: list[str]) -> str:
-    """For lists' own order, which is by names and numbers: as text, because texts are compared fastest."""
+    """The sort key of a default order, which has names and numbers only: as text, because texts compare fastest."""
     value = _value_at(view, path)
     if isinstance(value, str):
         return value
-    # Moved up, so that negative numbers are in order too.
+    # Shifted so that negative numbers sort correctly.
     return f"{value + ABOVE_ALL:024.6f}" if isinstance(value, int | float) else ""
 
 
@@ -310,8 +310,8 @@ def _sort_key(view: View, path: list[str]) -> SortKey:
 
 
 async def _sorted(places: list[int], keys: Sequence[object], slices: Slices) -> list[int]:
-    """In steps of about RUN: runs are sorted one by one, then cut where the same keys would cut each of them, and what
-    stands between two cuts is all there is of that part of the order."""
+    """Sort in steps of about RUN: sort each run, then cut all runs at the same keys and sort each section, which holds
+    all keys between two cuts."""
     key_at = cast("Callable[[int], Any]", keys.__getitem__)
     runs = [places[at : at + RUN] for at in range(0, len(places), RUN)]
     for run in runs:
@@ -319,7 +319,7 @@ async def _sorted(places: list[int], keys: Sequence[object], slices: Slices) -> 
         await slices.pause()
     if len(runs) < 2:
         return runs[0] if runs else []
-    # As many of each run as there are runs, evenly: between every so many of them stands about one run's worth.
+    # Sample evenly, about len(runs) keys per run: between every len(runs)-th sample lies about one run's worth.
     samples = sorted(key_at(run[at]) for run in runs for at in range(0, len(run), max(1, len(run) // len(runs))))
     starts = [0] * len(runs)
     whole: list[int] = []
@@ -327,7 +327,7 @@ async def _sorted(places: list[int], keys: Sequence[object], slices: Slices) -> 
         ends = [bisect_left(run, cut, key=key_at) for run in runs]
         whole += sorted(_between(runs, starts, ends), key=key_at)
         await slices.pause()
-        # However many have that very key, they are in order: that of runs, in which they stood.
+        # Keys equal to the cut need no sorting: they stay in the order of the runs, which is their original order.
         starts = [bisect_right(run, cut, key=key_at) for run in runs]
         whole += _between(runs, ends, starts)
         await slices.pause()
@@ -351,7 +351,7 @@ def _cut(found: list[T], page: Pagination) -> list[T]:
 
 
 def _frame(page: Pagination | None, total: int, filtered: int, count: int) -> tuple[bytes, bytes]:
-    """What stands before the items and behind them."""
+    """The text before and after the items."""
     if page is None:
         return b"[", b"]"
     around = {
@@ -369,7 +369,7 @@ def _around(beside: View, name: str) -> tuple[bytes, bytes]:
     return encode({**beside, name: []})[:-2], b"]}"
 
 
-# Writing
+# Write
 
 
 def _writer(show: Callable[[T], View], columns: Columns | None) -> Callable[[T], bytes]:
@@ -381,7 +381,7 @@ def _writer(show: Callable[[T], View], columns: Columns | None) -> Callable[[T],
 
 @dataclass(slots=True)
 class _Body:
-    """A list on its way out."""
+    """The body of a list, and how far it is written."""
 
     items: Sequence[object]
     write: Callable[..., bytes]
@@ -389,7 +389,7 @@ class _Body:
     at: int = 0
 
     async def respond(self, slices: Slices) -> Response:
-        """One answer if a slice is enough, else a stream of slices."""
+        """A single answer if one slice suffices, else a stream of slices."""
         await slices.pause()
         first = self._slice()
         if self.at == len(self.items):
@@ -403,7 +403,7 @@ class _Body:
             yield self._slice()
 
     def _slice(self) -> bytes:
-        """The text of as many items as a slice of time is good for, at least one."""
+        """The text of as many items as one slice allows, at least one."""
         slices = Slices()
         parts = []
         start = self.at

@@ -1,4 +1,4 @@
-"""Looking through a queue for a request: in slices, up to a limit, and from where an earlier request stopped."""
+"""Scans a queue for a request: in slices, up to a limit, and from the place where an earlier request stopped."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from rabbitlike.broker.queues.browse import Seen, Walk
     from rabbitlike.broker.queues.queue import Queue
 
-#: One answer holds no more octets of messages than this, however many are asked for (but always one message).
+#: Maximum octets of message bodies in one answer, whatever the requested count (but always one message).
 MAX_PAYLOADS: Final = 20 * 1024 * 1024
-#: One request looks at no more messages than this, and says where it stopped.
+#: Maximum messages that one request scans; the answer tells where it stopped.
 MAX_SCANNED: Final = 10_000
 MAX_TOKEN: Final = 40
 
 
 def cursor_of(token: str | None) -> Cursor | None:
-    """Where an earlier answer stopped."""
+    """The cursor that an earlier answer returned as `next`."""
     if token is None:
         return None
     level, _, position = token.partition("-")
@@ -32,14 +32,14 @@ def cursor_of(token: str | None) -> Cursor | None:
 
 
 def token_of(walk: Walk, cursor: Cursor) -> str | None:
-    """What to give as `after` to go on behind a place; None: there is nothing left."""
+    """The value of `after` that continues behind the cursor; None at the end."""
     return None if walk.is_done else f"{cursor.level}-{cursor.position}"
 
 
 async def scan(
     walk: Walk, queue: Queue, test: Callable[[Message], bool] | None, limit: int, most: int | None = None
 ) -> tuple[list[Seen], int, Cursor]:
-    """Up to `limit` messages that pass the test, how many were looked at, and the place after the last of them."""
+    """Up to `limit` messages that pass the test, how many were scanned, and the cursor after the last of them."""
     most = MAX_SCANNED if most is None else most
     chosen: list[Seen] = []
     scanned = size = 0

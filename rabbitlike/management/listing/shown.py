@@ -1,7 +1,7 @@
-"""Objects as answers show them: the broker's views, with the rates that were seen of them.
+"""Views of objects in answers: the broker's views with sampled rates.
 
-Callables for `lists.answer`, made once per request. A list may go on being written when an object is gone already; its
-view is what it was like at its end.
+Callables for `lists.answer`, made once per request. An object may be gone before the list is written; its view then
+shows its last state.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 View: TypeAlias = dict[str, object]
 
-#: What a queue is, whatever happens to it.
+#: Fields of a queue that do not depend on its messages.
 BASIC: Final = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state", "policy")
-#: Exchanges of this kind say how many messages wait for them, even if none does.
+#: Exchanges of this type show their number of delayed messages even if it is 0.
 DELAYED: Final = "x-delayed-message"
 
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def _with_rates(request: Request, kind: Kind, view: Callable[[T], View]) -> Callable[[T], View]:
-    """The view, and what was seen of its numbers over time."""
+    """The view with rates and history of its numbers."""
     annotate, ages = context_of(request).rates.annotate, ages_in(request)
 
     def show(each: T) -> View:
@@ -56,7 +56,7 @@ def without_stats(request: Request) -> bool:
 
 
 def queues(request: Request) -> Callable[[Queue], Mapping[str, object]]:
-    """How a list shows queues."""
+    """The views of queues in a list."""
     if not without_stats(request):
         full = _with_rates(request, QUEUE, views.queue)
         return full if ages_in(request) is not NO_AGES else _alike(context_of(request).rates, full)
@@ -70,7 +70,7 @@ def queues(request: Request) -> Callable[[Queue], Mapping[str, object]]:
 
 
 def _alike(rates: Rates, show: Callable[[Queue], View]) -> ViewCache[Queue]:
-    """The same, quicker for queues that rest."""
+    """The same views, faster for idle queues."""
 
     def sort_of(queue: Queue) -> Hashable | None:
         return None if rates.has_seen(queue) else views.queue_at_rest(queue)
@@ -85,7 +85,7 @@ def _alike(rates: Rates, show: Callable[[Queue], View]) -> ViewCache[Queue]:
 
 
 async def queue_in_full(request: Request, queue: Queue) -> Mapping[str, object]:
-    """How a queue's own page shows it."""
+    """The view of a single queue."""
     view = queues(request)(queue)
     if without_stats(request):
         return view
@@ -99,7 +99,7 @@ async def queue_in_full(request: Request, queue: Queue) -> Mapping[str, object]:
 
 
 def priorities(request: Request, queue: Queue) -> list[View]:
-    """The levels of a queue, each with its rates; those of the lowest are the queue's own less all others'."""
+    """The levels of a queue with their rates. The lowest level's rates are the queue's minus those of the others."""
     rates = context_of(request).rates
     whole = rates.reading(QUEUE, (queue,))
     enqueued, dequeued = whole.rate("publish"), whole.rate("deliver_get")
@@ -122,7 +122,7 @@ def exchanges(request: Request) -> Callable[[Exchange], View]:
         view = views.exchange(exchange)
         vhost = vhosts.get(exchange.vhost)
         waiting = 0 if vhost is None else vhost.delays.count_of(exchange.name)
-        # parity: RabbitMQ's plugin says so of its own exchanges.
+        # parity: RabbitMQ's plugin shows it for exchanges of its type.
         if waiting or exchange.kind == DELAYED:
             view["messages_delayed"] = waiting
         return view
@@ -139,13 +139,13 @@ def channels(request: Request) -> Callable[[ClientChannel], View]:
 
 
 async def vhosts(request: Request, wanted: list[Vhost]) -> Callable[[Vhost], View]:
-    """How these vhosts are shown, with what is in their queues now."""
+    """The views of these vhosts, with current sums over their queues."""
     sums = {vhost: await queue_sums([vhost]) for vhost in wanted}
     return _with_rates(request, VHOST, lambda vhost: views.vhost(vhost, sums[vhost]))
 
 
 def vhosts_of(caller: Caller) -> list[Vhost]:
-    """The vhosts whose queues, exchanges and bindings lists show."""
+    """The vhosts whose queues, exchanges and bindings the caller may list."""
     return [vhost for vhost in caller.context.broker.vhosts.values() if caller.may_list(vhost.name)]
 
 
@@ -160,6 +160,6 @@ def exchanges_in(vhosts: list[Vhost]) -> Iterator[Exchange]:
 
 
 def channel_in_full(request: Request, channel: ClientChannel) -> View:
-    """How a channel's own page shows it."""
+    """The view of a single channel."""
     consumers = {"consumer_details": channel.consumer_views()}
     return {**channels(request)(channel), **consumers, **Pairs(request).of_channel(channel)}

@@ -1,1 +1,1 @@
-"""The node: what its process uses, where it listens, its certificates and its log."""
+"""The node: resource usage, listeners, certificates and log."""

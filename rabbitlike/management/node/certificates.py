@@ -1,4 +1,4 @@
-"""When certificates of listeners expire."""
+"""Expiry dates of the listeners' certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _END: Final = "-----END CERTIFICATE-----"
 
 
 async def expiring(here: Context, within_s: int) -> list[dict[str, object]]:
-    """The TLS listeners whose certificates, or authorities, expire so soon; files are read in a thread."""
+    """The TLS listeners with a certificate or CA certificate that expires within this time. Reads files in a thread."""
     settings = here.settings
     if not any(each.is_tls for each in listeners_of(here)):
         return []
@@ -43,7 +43,7 @@ async def expiring(here: Context, within_s: int) -> list[dict[str, object]]:
 
 
 def _ends_before(path: Path | None, limit_s: float) -> list[str]:
-    """When each certificate in the file ends that ends before then."""
+    """The expiry times of the certificates in the file that expire before the limit."""
     if path is None:
         return []
     try:
@@ -54,7 +54,7 @@ def _ends_before(path: Path | None, limit_s: float) -> list[str]:
 
 
 def _end_of(pem: str) -> float:
-    """notAfter of one certificate: in its DER, the second of the two times of its validity."""
+    """notAfter of one certificate: the second time in the validity field of its DER."""
     der = ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERTIFICATE-----") :] + _END)
     at = _enter(der, 0)  # Certificate
     at = _enter(der, at)  # TBSCertificate
@@ -65,14 +65,14 @@ def _end_of(pem: str) -> float:
     at = _after(der, _enter(der, at))  # validity, past notBefore
     start, end = _content(der, at)
     text = der[start:end].decode("ascii")
-    # spec: UTCTime has two digits of the year, GeneralizedTime four; below 50 is this century.
+    # spec: UTCTime has a two-digit year (below 50: this century), GeneralizedTime four digits.
     if der[at] == 0x17:
         text = ("20" if int(text[:2]) < 50 else "19") + text
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
 
 
 def _content(der: bytes, at: int) -> tuple[int, int]:
-    """Where the content of the element at this place begins and ends."""
+    """Start and end of the content of the DER element at this offset."""
     if at + 2 > len(der):
         raise ValueError("not a certificate")
     length, at = der[at + 1], at + 2

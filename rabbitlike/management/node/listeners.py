@@ -1,4 +1,4 @@
-"""Where the broker listens, as RabbitMQ says it: protocol, address and port of each, made of the broker's URLs."""
+"""The broker's listeners in RabbitMQ's form: protocol, address and port, derived from the broker's URLs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _PROTOCOLS: Final = {"amqp": "amqp", "amqps": "amqp/ssl", "http": "http", "https": "https", "unix": "amqp"}
 PROMETHEUS: Final = "http/prometheus"
 
-#: parity: other words for the same protocols, as health checks take them.
+#: parity: other names of the protocols that health checks accept.
 _ALIASES: Final = {
     "amqp091": "amqp",
     "amqp0.9.1": "amqp",
@@ -45,7 +45,7 @@ def listeners_of(here: Context) -> Iterator[Listener]:
         protocol = _PROTOCOLS.get(parts.scheme, parts.scheme)
         if parts.port is not None and parts.port == here.prometheus_port:
             protocol = PROMETHEUS
-        # A unix socket has a path and no port. parity: RabbitMQ has none; 0 is what its tools show for "none".
+        # A unix socket has a path and no port. parity: RabbitMQ has none; its tools show 0 for "none".
         yield Listener(protocol, parts.hostname or parts.path, parts.port or 0, parts.scheme in ("amqps", "https"))
 
 
@@ -64,7 +64,7 @@ def listener_views(here: Context) -> list[dict[str, object]]:
 
 
 def context_views(here: Context) -> list[dict[str, object]]:
-    """The web applications: parity, ports are texts here."""
+    """The web applications. parity: ports are strings here."""
     names = {"http": "RabbitMQ Management", "https": "RabbitMQ Management", PROMETHEUS: "RabbitMQ Prometheus"}
     return [
         {
@@ -82,6 +82,6 @@ def context_views(here: Context) -> list[dict[str, object]]:
 
 
 def canonical(protocol: str) -> str:
-    """A protocol's name as listeners have it."""
+    """The protocol's name in the list of listeners."""
     name = protocol.lower()
     return _ALIASES.get(name, name)

@@ -1,7 +1,7 @@
-"""The broker's log, for those who look at it over HTTP: the last lines, and those to come.
+"""The broker's log over HTTP: recent lines, and a stream of new ones.
 
-What is kept is bounded, for everybody and for each listener: a slow one loses lines, oldest first, and is told how
-many. Lines may come from any thread; they are handed out on the loop.
+Memory is bounded, in total and per subscriber: a slow subscriber loses its oldest lines and learns how many. Any thread
+may log; subscribers get the lines on the loop.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from rabbitlike.log import is_plain
 
 KEPT: Final = 1000
-#: Lines that wait for one listener.
+#: Maximum lines queued for one subscriber.
 WAITING: Final = 500
 MAX_LISTENERS: Final = 20
-#: A longer one is cut.
+#: Longer lines are truncated.
 MAX_LINE: Final = 16_384
 
 LOGGER: Final = "rabbitlike"
@@ -42,7 +42,7 @@ class LogLine(NamedTuple):
 
 
 class LogSubscriber:
-    """Somebody who follows the log."""
+    """A client that follows the log."""
 
     def __init__(self) -> None:
         self._lines: deque[LogLine] = deque(maxlen=WAITING)
@@ -60,7 +60,7 @@ class LogSubscriber:
         self._came.set()
 
     async def take(self, timeout_s: float) -> tuple[list[LogLine], int]:
-        """The lines that came, and how many were lost before them; none after so long a silence."""
+        """New lines, and how many were lost before them; no lines after `timeout_s` of silence."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._came.wait()
@@ -75,7 +75,7 @@ class LogSubscriber:
 
 
 class LogLines(logging.Handler):
-    """Takes what the broker logs, between `start` and `close`."""
+    """Collects what the broker logs between `start` and `close`."""
 
     def __init__(self) -> None:
         super().__init__()

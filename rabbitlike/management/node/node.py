@@ -1,7 +1,7 @@
-"""The one node: what its process uses, in RabbitMQ's words.
+"""The node: resource usage of the process, in RabbitMQ's fields.
 
-Where RabbitMQ counts something that is not there (Erlang processes, its message store), the nearest thing that is there
-is counted, and what has no counterpart is 0. Everything is read at little cost: sampled every few seconds.
+Where RabbitMQ counts something that does not exist here (Erlang processes, its message store), the nearest equivalent
+is counted; fields without one are 0. All readings are cheap, because they are sampled every few seconds.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rabbitlike.management.statistics.details import View
     from rabbitlike.management.statistics.history import Values
 
-#: parity: there is no Erlang here; tools take the text apart, so it is one of a release that fits the version.
+#: parity: there is no Erlang here. Tools parse the version, so it is that of a release that fits RabbitMQ's version.
 ERLANG: Final = "26.2.5"
-#: parity: what the Erlang machine allows by default; a number that monitors divide by.
+#: parity: the Erlang VM's default limit of processes; monitoring tools divide by it.
 PROCESSES: Final = 1_048_576
 
 _IO: Final = {"syscr": "io_read_count", "rchar": "io_read_bytes", "syscw": "io_write_count", "wchar": "io_write_bytes"}
@@ -47,7 +47,7 @@ _GC_QUEUES: Final = (
 
 
 class Node:
-    """Reads the process. `measure` gives the numbers of `kinds.NODE`."""
+    """Reads the process. `measure` returns the numbers of `kinds.NODE`."""
 
     def __init__(self, broker: Broker, settings: Settings) -> None:
         self._broker = broker
@@ -73,16 +73,16 @@ class Node:
             "mnesia_disk_tx_count": commits.records,
             "msg_store_write_count": int(commits.messages.total),
         }
-        # What is not found is never anything but 0 here, and monitors read it.
+        # Numbers that do not exist here are always 0; monitoring tools read them.
         return tuple(found.get(name, 0) for name in (*NODE_LENGTHS, *NODE_COUNTS))
 
     @property
     def folder(self) -> Path:
-        """Whose disk is looked at."""
+        """The folder whose disk is checked."""
         return Path() if self._settings.memory or not self._settings.data_dir.exists() else self._settings.data_dir
 
     def processes(self) -> int:
-        """parity: a process per connection, channel and queue is what RabbitMQ would have; and our threads."""
+        """parity: one process per connection, channel and queue, as in RabbitMQ, plus our threads."""
         churn = self._broker.churn
         channels = churn.channels_created - churn.channels_closed
         queues = sum(len(vhost.queues) for vhost in self._broker.vhosts.values())
@@ -91,12 +91,12 @@ class Node:
 
 def open_files() -> int:
     try:
-        # Linux 6.2 and later say the number without a walk through all of them.
+        # Linux 6.2 and later report the number here, without a walk through all of them.
         if size := os.stat("/proc/self/fd").st_size:
             return size
     except OSError:
         pass
-    # The first free number: all below it are in use.
+    # The lowest free descriptor: all below it are in use.
     probe = os.dup(0) if _is_open(0) else 3
     if probe != 3:
         os.close(probe)
@@ -120,7 +120,7 @@ def _io() -> dict[str, int]:
 
 
 def node_view(here: Context, ages: Ages) -> View:
-    """The whole of /api/nodes/{name}."""
+    """The view of /api/nodes/{name}."""
     settings, broker, node = here.settings, here.broker, here.node_stats
     measured = dict(zip((*NODE_LENGTHS, *NODE_COUNTS), node.measure(), strict=True))
     syncs, sync_us = measured["io_sync_count"], measured.pop("io_sync_time_us")
@@ -162,7 +162,7 @@ def node_view(here: Context, ages: Ages) -> View:
     here.rates.annotate(NODE, NODE, view, ages)
     here.rates.reading(CHURN, (CHURN,)).annotate(view, list(CHURNED), ages.node_stats)
     for kind in ("read", "write", "seek", "sync"):
-        # parity: the mean of the last interval; nothing but commits is timed.
+        # parity: the mean of the last interval; only commits are timed.
         view[f"io_{kind}_avg_time"] = 0.0
         view[f"io_{kind}_avg_time_details"] = _still(view[f"io_{kind}_count_details"])
     view["io_sync_avg_time"] = sync_us / syncs / 1000 if syncs else 0.0
@@ -170,7 +170,7 @@ def node_view(here: Context, ages: Ages) -> View:
 
 
 def _still(like: object) -> View:
-    """Details in the form of others, of a number that is always 0."""
+    """Details like those given, for a number that is always 0."""
     samples = like.get("samples") if isinstance(like, dict) else None
     if samples is None:
         return {"rate": 0.0}
@@ -179,7 +179,7 @@ def _still(like: object) -> View:
 
 
 def memory_view() -> View:
-    """parity: RabbitMQ tells what each part of its machine uses; here it is one process, told as the system sees it."""
+    """parity: RabbitMQ reports the memory of each part of its VM; here all is one process, as the system reports it."""
     used = resident_bytes()
     parts: View = dict.fromkeys(_MEMORY_PARTS, 0)
     parts["other_proc"] = used
@@ -228,7 +228,7 @@ AUTH_MECHANISMS: Final = [
     {"name": "EXTERNAL", "description": "SASL EXTERNAL mechanism: a client's certificate", "enabled": True},
 ]
 
-#: The plugins whose features are built in.
+#: RabbitMQ plugins whose features are built in.
 PLUGINS: Final = [
     "rabbitmq_management",
     "rabbitmq_prometheus",

@@ -1,5 +1,5 @@
-"""Metrics for Prometheus, in the names, types and labels of RabbitMQ's plugin, so that its dashboards work; and ours.
+"""Prometheus metrics, with the names, types and labels of RabbitMQ's plugin, so that its dashboards work; plus ours.
 
-`groups` says what is told of queues, channels, connections and exchanges, `families` of the broker as a whole, `text`
-writes both in slices.
+`groups` defines the metrics of queues, channels, connections and exchanges, `families` those of the whole broker;
+`text` writes both in slices.
 """

@@ -1,7 +1,7 @@
-"""Queues in the words of the queue model: depth, what went in and out, what died and of what, who consumes.
+"""Metrics of the queue model: depth, messages in and out, dead letters by reason, consumers.
 
-One line for each queue where each is told of. Where only sums are, there is none of what queues counted: it would
-shrink when one is deleted, and counts only grow.
+The per-object endpoint has one line per queue. The aggregated endpoint omits what queues counted: the sum would shrink
+when a queue is deleted, and counters must only grow.
 """
 
 from __future__ import annotations

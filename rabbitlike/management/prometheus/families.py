@@ -1,4 +1,4 @@
-"""What is told of the broker as a whole, as families of prometheus-client."""
+"""Metrics of the whole broker, as families of prometheus-client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rabbitlike.management.context import Context
 
 AMQP: Final = "amqp091"
-#: All queues are of one make here, whatever type they were declared as.
+#: All queues have one implementation here, whatever type they were declared with.
 QUEUE_TYPE: Final = "rabbit_classic_queue"
 QUORUM: Final = "rabbit_quorum_queue"
 
@@ -104,7 +104,7 @@ _GLOBAL_OUT: Final = {
 
 
 def identity(here: Context, endpoint: str) -> Iterator[Metric]:
-    """parity: dashboards join every metric with these two. Always without the prefix of the detailed endpoint."""
+    """parity: dashboards join every metric with these two, which never have the prefix of the detailed endpoint."""
     settings = here.settings
     build = UnknownMetricFamily("rabbitmq_build_info", "RabbitMQ & Erlang/OTP version info")
     build.add_sample(
@@ -185,7 +185,7 @@ def totals(connections: int, channels: int, consumers: int, queues: int) -> Iter
 
 
 def global_counters(here: Context, publishers: int, consumers: int) -> Iterator[Metric]:
-    """What all channels did since the start; it only grows, whoever goes."""
+    """Totals of all channels since the start, closed ones included, so that they only grow."""
     counts = dict.fromkeys((*IN, *OUT), 0)
     for vhost in here.broker.vhosts.values():
         for name in counts:
@@ -258,7 +258,7 @@ def _labelled(name: str, said: str, value: int, labels: dict[str, str]) -> Metri
 
 
 def ours(here: Context) -> Iterator[Metric]:
-    """What RabbitMQ does not tell."""
+    """Metrics that RabbitMQ does not have."""
     yield histogram("rabbitlike_commit_seconds", "Time that commits to disk took", here.broker.commits.latency_s)
     yield histogram("rabbitlike_commit_messages", "Messages that one commit stored", here.broker.commits.messages)
     yield histogram(
@@ -291,5 +291,5 @@ def histogram(name: str, said: str, values: Histogram) -> Metric:
 
 
 def _cumulated(bounds: Iterable[float], counts: Iterable[int]) -> list[tuple[str, float]]:
-    """How many are no larger than each bound, and how many there are."""
+    """Cumulative counts per bound, and the total."""
     return list(zip((*map(str, bounds), "+Inf"), accumulate(counts), strict=True))

@@ -1,7 +1,7 @@
-"""What is told of each object: groups of numbers by the family names that `/metrics/detailed` asks for them with.
+"""Metrics of single objects, in groups under the family names that `/metrics/detailed` takes.
 
-parity: names, types and help texts are those of RabbitMQ's plugin. Labels too, also where they surprise: the name of a
-connection stands in the label `channel`.
+parity: names, types, help texts and labels are those of RabbitMQ's plugin, even where they surprise: the name of a
+connection is in the label `channel`.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ Row = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One metric: its name without prefix, whether it only grows, and what it means."""
+    """One metric: its name without prefix, whether it is a counter, and its help text."""
 
     name: str
     help: str
     is_count: bool = False
-    #: Means something when added up over all objects.
+    #: Whether the sum over all objects is meaningful.
     has_sum: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Numbers that are read together of every object of one kind."""
+    """Numbers that are read together, for every object of one kind."""
 
     name: str
     objects: Callable[[Broker, frozenset[str] | None], Iterable[Any]]
     labels: Callable[[Any], str]
     numbers: tuple[Number, ...]
-    #: The numbers of one object; None for one it does not have.
+    #: Reads the numbers of one object; None for a number it does not have.
     read: Callable[[Any], Row]
 
 
 def head(name: str, said: str, kind: str) -> str:
-    """What stands before the lines of one metric."""
+    """The HELP and TYPE lines before a metric."""
     return f"# HELP {name} {said}\n# TYPE {name} {kind}\n"
 
 
 def label(value: str) -> str:
-    """A value as it stands between quotes."""
+    """A label value, escaped for the text between quotes."""
     return text(value).replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-# Which objects
+# Objects
 
 
 def queues(broker: Broker, vhosts: frozenset[str] | None) -> Iterator[Queue]:
@@ -71,7 +71,7 @@ def exchanges(broker: Broker, vhosts: frozenset[str] | None) -> Iterator[Exchang
 
 
 def connections(broker: Broker, vhosts: frozenset[str] | None) -> Iterator[Client]:
-    """parity: the filter by vhost is for queues and exchanges."""
+    """parity: the filter by vhost applies to queues and exchanges only."""
     for client in list(broker.connections):
         if client.is_open:
             yield client
@@ -94,7 +94,7 @@ def _by_name(named: Client | ClientChannel) -> str:
     return f'channel="{label(named.name)}"'
 
 
-# Their numbers
+# Numbers
 
 
 def _queue_coarse(queue: Queue) -> Row:
@@ -205,7 +205,7 @@ QUEUE: Final = Group(
 
 
 def _out(kind: str, what: str) -> tuple[Number, ...]:
-    """parity: the same seven of queues and of channels."""
+    """parity: queues and channels have the same seven."""
     delivered = "Total number of messages"
     return (
         Number(
@@ -298,7 +298,7 @@ CONNECTION: Final = Group(
 )
 EXCHANGE: Final = Group("exchange_metrics", exchanges, of_exchange, _in("exchange"), _counts("publish_in", *IN[1:]))
 
-#: In the order they are written.
+#: In the order written.
 GROUPS: Final = (
     QUEUE_COARSE,
     QUEUE,

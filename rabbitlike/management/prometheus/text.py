@@ -1,7 +1,7 @@
-"""Writes metrics in Prometheus' text format, in slices: ten thousand queues are a quarter of a million lines.
+"""Writes metrics in Prometheus' text format, in slices: ten thousand queues make a quarter of a million lines.
 
-Families of the whole broker are written by prometheus-client. Lines of objects are put together here, with the labels
-of each made once for all its numbers: its writer would take ten times as long, on the thread that serves clients.
+prometheus-client writes the families of the whole broker. Lines of single objects are built here, with the labels of
+each object made once for all its numbers: prometheus-client would take ten times as long, on the broker's thread.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 Endpoint = Literal["aggregated", "per-object", "detailed"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-#: Steps between two looks at the time; the longest, a family of the whole broker, takes a twentieth of a millisecond.
+#: Steps between two readings of the time; the longest, a family of the whole broker, takes 0.05 ms.
 STRIDE: Final = 8
-#: Lines of a step where there are most of them.
+#: Most lines in one step.
 BLOCK: Final = 16
 _QUEUE_FAMILIES: Final = (QUEUE_COARSE, QUEUE_CONSUMERS, QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which metrics are wanted: of which endpoint, and for the detailed one, which families of which vhosts."""
+    """The requested metrics: the endpoint, and for the detailed one its families and vhosts."""
 
     endpoint: Endpoint = "aggregated"
     families: frozenset[str] = field(default_factory=frozenset)
@@ -61,7 +61,7 @@ class Selection:
 
 
 class _Chunk(Collector):
-    """Some families, as a registry hands them out."""
+    """A collector that returns given families."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
@@ -71,7 +71,7 @@ class _Chunk(Collector):
 
 
 async def exposition(here: Context, asked: Selection) -> AsyncIterator[bytes]:
-    """The text, piece by piece, with a pause between them."""
+    """The text in pieces, with pauses between them."""
     slices = Slices()
     lines = _lines(here, asked)
     gathered: list[str] = []
@@ -86,11 +86,11 @@ async def exposition(here: Context, asked: Selection) -> AsyncIterator[bytes]:
 
 
 def _lines(here: Context, asked: Selection) -> Iterator[str]:
-    """Everything, in steps that take little each: a line, a family, or nothing where an object was only looked at."""
+    """All metrics in short steps: some lines, a family, or an empty text where a step only read an object."""
     if asked.endpoint == "detailed":
         wanted = [group for name, group in BY_NAME.items() if name in asked.families]
         if QUEUE in wanted and QUEUE_CONSUMERS in wanted:
-            wanted.remove(QUEUE_CONSUMERS)  # parity: the one is part of the other
+            wanted.remove(QUEUE_CONSUMERS)  # parity: QUEUE includes it
         yield from _objects(here, wanted, "rabbitmq_detailed_", asked.vhosts)
         yield from _cluster(here, asked)
         if any(group in wanted for group in _QUEUE_FAMILIES):
@@ -118,7 +118,7 @@ def _head_of(number: Number, name: str) -> str:
 
 def _objects(here: Context, groups: Sequence[Group], prefix: str, vhosts: frozenset[str] | None) -> Iterator[str]:
     for group in groups:
-        # All numbers in one list, not in a row for each object: the collector would stop to visit ten thousand rows.
+        # One list, not one row per object: the garbage collector would stop to visit ten thousand rows.
         labels: list[str] = []
         numbers: list[float | None] = []
         for each in group.objects(here.broker, vhosts):
@@ -135,7 +135,7 @@ def _objects(here: Context, groups: Sequence[Group], prefix: str, vhosts: frozen
 
 
 def _sums(here: Context) -> Iterator[str]:
-    """parity: the sum over all objects there are now."""
+    """parity: sums over all current objects."""
     for group in GROUPS:
         sums: list[float] = [0] * len(group.numbers)
         for each in group.objects(here.broker, None):
@@ -167,7 +167,7 @@ def _whole(here: Context) -> Iterator[str]:
 
 
 def _cluster(here: Context, asked: Selection) -> Iterator[str]:
-    """parity: families that only the detailed endpoint has, under a prefix of their own."""
+    """parity: families that only the detailed endpoint has, with their own prefix."""
     broker = here.broker
     seen = [vhost for name, vhost in broker.vhosts.items() if asked.vhosts is None or name in asked.vhosts]
     if "vhost_status" in asked.families:
@@ -210,6 +210,6 @@ def _ours(here: Context, *, is_detailed: bool) -> Iterator[str]:
     if not is_detailed:
         yield f"{name} {oldest_ms / 1000}\n"
     for timing in ("waiting", "processing", "latency"):
-        if timing != "latency" or not is_detailed:  # the same as waiting, by another name
+        if timing != "latency" or not is_detailed:  # latency equals waiting
             yield from timing_lines(here.broker, timing, is_detailed=is_detailed)
     yield from documented(here.broker, is_detailed=is_detailed)

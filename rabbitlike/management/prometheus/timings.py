@@ -1,4 +1,4 @@
-"""How long messages wait and how long consumers keep them, as histograms."""
+"""Histograms of how long messages wait and how long consumers take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Name = Literal["waiting", "processing", "latency"]
 
-#: Which timing of a queue, the metric and what it means.
+#: For each timing of a queue: the metric and its help text.
 _SAID: Final[dict[Name, tuple[str, str, str]]] = {
     "waiting": ("wait_time", "rabbitlike_queue_wait_seconds", "Time from publish to the first delivery"),
     "processing": (
@@ -23,12 +23,12 @@ _SAID: Final[dict[Name, tuple[str, str, str]]] = {
     ),
     "latency": ("wait_time", "rabbitlike_queue_delivery_latency_seconds", "Time from publish to the first delivery"),
 }
-#: Upper bounds; the last bucket has none.
+#: Upper bounds; the last bucket is unbounded.
 _BOUNDS: Final = (*(str(bound_ms / 1000) for bound_ms in BOUNDS_MS), "+Inf")
 
 
 def timing_lines(broker: Broker, timing: Name, *, is_detailed: bool) -> Iterator[str]:
-    """One histogram for all queues, those that are gone included; or one of each that has been used."""
+    """One histogram for all queues, deleted ones included; or with `is_detailed`, one for each queue that was used."""
     field, name, said = _SAID[timing]
     yield head(name, said, "histogram")
     sums = [0] * len(_BOUNDS)

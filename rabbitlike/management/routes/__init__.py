@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-import rabbitlike.management.http.paths  # noqa: F401 - what the routes' paths are written in
+import rabbitlike.management.http.paths  # noqa: F401 - registers the convertor `name` for paths
 from rabbitlike.management.routes import description, pages, v1
 from rabbitlike.management.routes.accounts import limits, logins, permissions, topic_permissions, users, whoami
 from rabbitlike.management.routes.clients import channels, connections, consumers
@@ -23,7 +23,7 @@ from rabbitlike.management.routes.node import (
 from rabbitlike.management.routes.settings import definitions, parameters, policies
 from rabbitlike.management.routes.topology import bindings, exchanges, queues, quorum, schemas, vhosts
 
-#: In the order they are tried.
+#: In the order they are matched.
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     bindings.router,
     channels.router,

@@ -1,4 +1,4 @@
-"""The API's own description, in OpenAPI: for those who are let in, and made by a thread, because it takes long."""
+"""The OpenAPI description of the API. It needs a login, and a thread generates it because that takes long."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _REFUSALS: Final = {"400": "Cannot be done so", "401": "Not logged in, or may no
 async def read(request: Request, caller: Member) -> Response:
     app = cast("FastAPI", request.app)
     if not hasattr(app.state, "description"):
-        # Reads routes and models alone, nothing of the broker.
+        # Safe on a thread: reads only routes and models, nothing of the broker.
         app.state.description = await asyncio.to_thread(_describe, app)
     return Response(app.state.description, media_type="application/json")
 
@@ -47,7 +47,7 @@ def _describe(app: FastAPI) -> bytes:
     for path in schema["paths"].values():
         for operation in path.values():
             responses = operation["responses"]
-            responses.pop("422", None)  # FastAPI's word for what is a 400 here
+            responses.pop("422", None)  # FastAPI documents 422; here it is 400
             for status, meaning in _REFUSALS.items():
                 responses.setdefault(status, {"description": meaning, **_REFUSAL})
     return encode(schema)

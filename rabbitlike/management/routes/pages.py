@@ -1,4 +1,4 @@
-"""Pages for people: what the API and the command line tools are. parity: where RabbitMQ has them, without a login."""
+"""Reference pages of the API and the command line tools. parity: at RabbitMQ's paths, without a login."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ async def read_cli() -> Response:
 
 @router.get("/cli/rabbitmqadmin", include_in_schema=False, response_model=None)
 async def read_script() -> Response:
-    """Our own, for Python, with the commands of RabbitMQ's."""
+    """The script rabbitmqadmin: our own in Python, with the commands of RabbitMQ's."""
     headers = {"content-disposition": 'attachment; filename="rabbitmqadmin"'}
     return Response(_SCRIPT, media_type="application/octet-stream", headers=headers)

@@ -1,6 +1,6 @@
-"""The queue model's own admin routes, `/api/v1/queues…`, with its bodies and errors. Beyond RabbitMQ.
+"""The admin routes of the queue model, `/api/v1/queues…`, with its bodies and errors. Beyond RabbitMQ.
 
-They name no vhost in their paths: `?vhost=` does, and without it the default one is meant.
+The paths contain no vhost: `?vhost=` selects one, else the default vhost is used.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _shown(here: Context, queue: Queue) -> dict[str, object]:
 
 
 def _policy(home: Vhost, name: str, config: QueueConfig) -> Policy:
-    """What will hold for the queue. Raises 400."""
+    """The policy for this configuration. Raises 400."""
     try:
         return make_policy(
             home.name,
@@ -89,7 +89,7 @@ def _policy(home: Vhost, name: str, config: QueueConfig) -> Policy:
 
 
 def _apply(home: Vhost, policy: Policy, config: QueueConfig) -> None:
-    """Within a turn."""
+    """Call within a turn."""
     topic = config.dlq_config.topic
     if config.dlq_config.enabled and topic and topic not in home.queues:
         home.declare_queue(topic, durable=True)
@@ -106,7 +106,7 @@ def _permit(caller: Caller, home: Vhost, name: str, config: QueueConfig) -> None
 
 @router.post("/queues", status_code=201, response_model=None)
 async def create(request: Request, here: Here, caller: Policymaker, body: NewQueue, vhost: In = None) -> Response:
-    """A durable queue with this configuration. Dead letters are kept unless `dlq_config.enabled` is false."""
+    """Create a durable queue with this configuration. Dead letters are kept unless `dlq_config.enabled` is false."""
     home = _home(here, caller, vhost)
     name = plain_name(checked_name(body.name, "queue"))
     if name in home.queues:
@@ -142,7 +142,7 @@ async def read(request: Request, here: Here, caller: Member, queue: str, vhost: 
 async def configure(
     request: Request, here: Here, caller: Policymaker, queue: str, body: QueueConfig, vhost: In = None
 ) -> Response:
-    """Another configuration, at once; how the queue is partitioned stays as it was declared."""
+    """Replace the configuration, at once; the partitioning stays as declared."""
     found = _find(here, caller, vhost, queue)
     _permit(caller, found.vhost, queue, body)
     for key, value in body.arguments().items():
@@ -159,7 +159,7 @@ async def configure(
 
 @router.delete("/queues/{queue:name}", status_code=204, response_model=None)
 async def delete(here: Here, caller: Member, queue: str, vhost: In = None) -> Response:
-    """The queue and its configuration; its dead letters stay."""
+    """Delete the queue and its configuration; its dead letters remain."""
     found = _find(here, caller, vhost, queue)
     caller.permit_in(found.vhost)("configure", "queue", queue)
     home = found.vhost
@@ -200,7 +200,7 @@ class NewMessage(Body):
 
 @router.post("/queues/{queue:name}/messages", status_code=201, response_model=None)
 async def publish(here: Here, caller: Member, queue: str, body: NewMessage, vhost: In = None) -> dict[str, object]:
-    """Publish to the queue: a text as it is, anything else as JSON. Where it stands, and under which id."""
+    """Publish to the queue: a text unchanged, anything else as JSON. Returns its position and id."""
     found = _find(here, caller, vhost, queue)
     if not 0 <= body.priority <= HIGHEST_PRIORITY:
         raise ApiError(400, "InvalidPriority", f"{body.priority} is not between 0 and {HIGHEST_PRIORITY}")

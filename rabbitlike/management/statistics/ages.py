@@ -1,6 +1,6 @@
-"""How much history a caller asks for: `lengths_age=600&lengths_incr=5` and the like.
+"""How much history a caller asks for: `lengths_age=600&lengths_incr=5` etc.
 
-parity: four kinds of numbers, each with its own pair; a pair that is not two numbers asks for nothing.
+parity: four groups of numbers, each with its own pair; a pair that is not two numbers is ignored.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from fastapi import Depends, Request
 
 from rabbitlike.management.http.errors import bad_request
 
-#: parity: so many samples at most.
+#: parity: maximum number of samples.
 MOST_SAMPLES: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Back to `age_ms` ago, a sample each `incr_ms`."""
+    """From `age_ms` ago until now, one sample every `incr_ms`."""
 
     age_ms: int
     incr_ms: int
@@ -26,7 +26,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """What is asked for; None: the rate alone."""
+    """The requested history of each group; None: only the rate."""
 
     lengths: Span | None = None
     msg_rates: Span | None = None
@@ -49,7 +49,7 @@ def _span(request: Request, kind: str) -> Span | None:
 
 
 def ages_in(request: Request) -> Ages:
-    """What a request asks for; nothing when none of its columns could show it."""
+    """The history that a request asks for; none if none of its columns could show it."""
     columns = request.query_params.get("columns", "details")
     if "_age=" not in request.url.query or not ("details" in columns or "message_stats" in columns):
         return NO_AGES

@@ -1,4 +1,4 @@
-"""What `x_details` says of a number x: its rate, and on demand its samples, their average and average rate."""
+"""The `x_details` of a number x: its rate and, on request, its samples, their average and average rate."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 View: TypeAlias = "dict[str, object]"
 
-#: What is said of a number that does not change; shared, as thousands of it stand in one answer.
+#: Details of a number that does not change; shared, because an answer may contain thousands.
 STILL: Final[View] = {"rate": 0.0}
 
 
 class Reading:
-    """What the tracks of some objects of one kind tell, taken together."""
+    """The combined history of some objects of one kind."""
 
     __slots__ = ("_elapsed_ms", "_interval_ms", "_kind", "_rates", "_series", "_tick", "_tracks")
 
@@ -38,7 +38,7 @@ class Reading:
         self._series: dict[Span, tuple[list[int], list[Values]]] = {}
 
     def annotate(self, view: View, names: Sequence[str], span: Span | None) -> None:
-        """Add the details of those of `names` that the kind knows and the view holds."""
+        """Add the details of each of `names` that both the kind and the view have."""
         places = self._kind.places
         for name in names:
             if name in view and name in places:
@@ -78,8 +78,8 @@ class Reading:
         return sum([self._rates[at] for at in self._kind.places[name]])
 
     def _samples(self, span: Span) -> tuple[list[int], list[Values]]:
-        """The sums at each moment of the span, oldest first. It ends with the last whole pass, not in one that has
-        seen half of the objects."""
+        """The sums at each moment of the span, oldest first. The span ends with the last complete pass, because a pass
+        under way has read only some of the objects."""
         found = self._series.get(span)
         if found is None:
             last_ms = self._tick * self._interval_ms // span.incr_ms * span.incr_ms

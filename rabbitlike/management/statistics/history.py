@@ -1,8 +1,8 @@
-"""What an object's numbers were: a ring of packed rows, one for each sample that differs from the one before.
+"""The history of an object's numbers: a ring of packed rows, one for each sample that differs from the previous one.
 
-Most objects do nothing, and most numbers of those that do stay 0. So a history holds the columns that ever changed, in
-as many octets as they need, and nothing at all for an object that rests. Samples are known by their tick, the number of
-sampling intervals since the epoch; between two rows the former holds.
+Most objects are idle, and most numbers of active ones stay 0. So a history stores only the columns that ever changed,
+in as few octets as they need, and nothing for an idle object. A sample is identified by its tick, the number of
+sampling intervals since the epoch; a row is valid until the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _struct(code: str, columns: int) -> Struct:
 
 
 class Shape:
-    """Which numbers are kept of one kind of object: lengths, that rise and fall, before counts, that only grow."""
+    """The numbers kept for one kind of object: first lengths, which rise and fall, then counts, which only grow."""
 
     __slots__ = ("_bits", "code", "counts", "lengths", "names", "width", "wraps")
 
@@ -31,12 +31,12 @@ class Shape:
         self.names = self.lengths + self.counts
         self.code = code
         self.width = len(self.names)
-        #: Counts may outgrow four octets and begin anew at 0 then; nothing happens 2^32 times in ten minutes.
+        #: Counts may exceed four octets and wrap to 0; within ten minutes none grows by 2^32.
         self.wraps = code == "I"
         self._bits = 8 * Struct("=" + code).size
 
     def pack(self, values: Values) -> bytes:
-        """All values, to be compared."""
+        """All values packed, for comparison."""
         whole = _struct(self.code, self.width)
         try:
             return whole.pack(0, *values)
@@ -52,7 +52,7 @@ class Shape:
         )
 
     def unfit(self, column: int, kept: int, now: int) -> int:
-        """The value that `kept` was made of, when today's is `now`."""
+        """The value that was stored as `kept`, given the current value `now`."""
         return now - self.change(column, kept, now)
 
     def change(self, column: int, before: int, after: int) -> int:
@@ -61,24 +61,24 @@ class Shape:
 
 
 class History:
-    """The changes of one object in the last `capacity` ticks, and the one before."""
+    """The changes of one object in the last `capacity` ticks, and its values before them."""
 
     __slots__ = ("_base", "_columns", "_last", "_next", "_rows", "capacity", "shape")
 
     def __init__(self, shape: Shape, values: Values, capacity: int) -> None:
         self.shape = shape
-        #: So many ticks back all is known.
+        #: Number of ticks with complete history.
         self.capacity = capacity
-        #: What held before the first row.
+        #: Values before the first row.
         self._base = shape.fit(values)
         self._last = shape.pack(values)
         self._columns: tuple[int, ...] = ()
         self._rows = bytearray()
-        #: Where the next row goes once the ring is full: over the oldest.
+        #: Offset of the next row once the ring is full: that of the oldest.
         self._next = 0
 
     def add(self, tick: int, values: Values) -> None:
-        """The values at a tick later than all before; costs next to nothing when they are those of the last."""
+        """Add the values at a tick later than all before. Costs almost nothing if they equal the last ones."""
         packed = self.shape.pack(values)
         if packed == self._last:
             if self._rows:
@@ -100,7 +100,7 @@ class History:
         return _struct(self.shape.code, len(self._columns))
 
     def _widen(self, fitting: Values) -> None:
-        """Columns that change for the first time get a place in each row; until now they were as in the base."""
+        """Add columns that change for the first time to all rows, with their values in the base."""
         base = self._base
         known = self._columns
         new = [at for at in range(self.shape.width) if at not in known and fitting[at] != base[at]]
@@ -114,17 +114,17 @@ class History:
         self._next = 0
 
     def _in_order(self) -> list[Values]:
-        """The rows, oldest first, each with its tick before it."""
+        """The rows, oldest first, each preceded by its tick."""
         rows = list(self._struct.iter_unpack(self._rows))
         first = self._next // self._struct.size
         return rows[first:] + rows[:first]
 
     def _newest(self) -> int:
-        """Where the newest row stands."""
+        """Offset of the newest row."""
         return (self._next or len(self._rows)) - self._struct.size
 
     def _rest(self, tick: int) -> None:
-        """An object that has not changed for as long as its history reaches needs none."""
+        """Drop the history of an object that has not changed within it."""
         newest = self._struct.unpack_from(self._rows, self._newest())[0]
         if tick - newest >= self.capacity:
             self._base = _struct(self.shape.code, self.shape.width).unpack(self._last)[1:]
@@ -133,7 +133,7 @@ class History:
             self._next = 0
 
     def step(self, ticks: Container[int]) -> tuple[int, Values] | None:
-        """The change that came with the last sample, if that was one of `ticks`: which of them, and by how much."""
+        """The change in the newest row, if its tick is one of `ticks`: the tick, and the change of each number."""
         if not self._rows:
             return None
         newest = self._newest()
@@ -151,14 +151,14 @@ class History:
         return row[0], tuple(change)
 
     def samples(self, ticks: Sequence[int], now: Values) -> list[Values]:
-        """The values at each of `ticks`, which grow. `now` are today's: where counts wrap, older ones are told by
-        them."""
+        """The values at each of the ascending `ticks`. `now` are the current values, from which wrapped counts are
+        restored."""
         rows = self._in_order() if self._rows else []
         whole = list(self._base)
         found: list[Values] = []
         at = 0
         if len(rows) > self.capacity:
-            # Of what was before, nothing is known any more: the oldest that is stands for it.
+            # Nothing older is known; the oldest row stands for it.
             ticks = [max(tick, rows[0][0]) for tick in ticks]
         for tick in ticks:
             while at < len(rows) and rows[at][0] <= tick:
@@ -175,19 +175,19 @@ class History:
         ]
 
 
-#: How far back levels of history reach: at most so old, one sample each so long, in seconds.
+#: Levels of history: maximum age and interval between samples, in seconds.
 #: parity: RabbitMQ's sample_retention_policies.
 RETENTION: Final = ((605, 5), (3660, 60), (29_400, 600), (86_400, 1800))
 DETAIL_ROWS: Final = 121
 
 
 class LongHistory:
-    """A history for a day, coarser the older: of the broker, the node and vhosts."""
+    """History of one day for the broker, the node and vhosts; older samples are farther apart."""
 
     __slots__ = ("_last", "_levels")
 
     def __init__(self, shape: Shape, values: Values, interval_ms: int) -> None:
-        #: How many ticks each level's samples are apart, and those samples.
+        #: For each level, the ticks between two samples, and the samples.
         self._levels = [(1, History(shape, values, DETAIL_ROWS))]
         for age_s, every_s in RETENTION[1:]:
             self._levels.append((max(1, every_s * 1000 // interval_ms), History(shape, values, age_s // every_s)))
@@ -203,7 +203,7 @@ class LongHistory:
         return self._levels[0][1].step(ticks)
 
     def samples(self, ticks: Sequence[int], now: Values) -> list[Values]:
-        """From the finest level that reaches back to the first of `ticks`."""
+        """The values from the finest level that reaches back to the first of `ticks`."""
         span = ticks[-1] - ticks[0]
         for every, history in self._levels:
             if span <= every * history.capacity:

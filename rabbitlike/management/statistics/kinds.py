@@ -1,4 +1,4 @@
-"""The kinds of objects that are sampled: which of their numbers, and where those are found."""
+"""The kinds of sampled objects: their numbers, and where to read them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rabbitlike.management.statistics.history import DETAIL_ROWS, Shape, Values
 if TYPE_CHECKING:
     from rabbitlike.broker.queues.queue import Queue
 
-#: What history is asked for with: `lengths_age` and so on.
+#: Prefixes of the parameters that ask for history: `lengths_age` etc.
 Group = Literal["lengths", "msg_rates", "data_rates", "node_stats"]
 
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 HANDED_OUT: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")
-#: What befalls messages on their way out, always said together.
+#: Counts of deliveries, gets and acks, always shown together.
 OUT: Final = (*HANDED_OUT, "get_empty", "redeliver", "ack")
 IN: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
 DISK: Final = ("disk_reads", "disk_writes")
 OCTETS: Final = ("recv_oct", "send_oct")
-#: As the API calls them, and as the broker does.
+#: Names in the API, and in the broker.
 CHURNED: Final = {
     "connection_created": "connections_created",
     "connection_closed": "connections_closed",
@@ -32,7 +32,7 @@ CHURNED: Final = {
     "queue_created": "queues_created",
     "queue_deleted": "queues_deleted",
 }
-#: Of the process: what rises and falls, and what only grows.
+#: Numbers of the process: first lengths, then counts.
 NODE_LENGTHS: Final = ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")
 NODE_COUNTS: Final = (
     "gc_num",
@@ -59,7 +59,7 @@ DERIVED: Final = {"deliver_get": HANDED_OUT}
 
 
 class Kind:
-    """One kind of objects."""
+    """One kind of sampled objects."""
 
     __slots__ = ("details", "is_long", "is_measured", "places", "read", "rows", "shape", "shown")
 
@@ -74,19 +74,19 @@ class Kind:
         rows: int = DETAIL_ROWS,
     ) -> None:
         self.shape = shape
-        #: Its numbers, of one object, in the order of the shape.
+        #: Reads the numbers of one object, in the order of the shape.
         self.read = read
-        #: Which stand in the view itself, beside `message_stats`, by what their history is asked for with.
+        #: Sampled fields of the view itself, outside `message_stats`, by the group that asks for their history.
         self.shown = shown or {}
-        #: A day of history instead of ten minutes.
+        #: Whether history covers a day instead of ten minutes.
         self.is_long = is_long
-        #: So many samples of history, if not a day.
+        #: Number of samples of history, if not a day.
         self.rows = rows
-        #: Numbers that did not begin at 0 when the object appeared.
+        #: Whether the numbers did not start at 0 when the object appeared.
         self.is_measured = is_measured
-        #: The numbers in the view whose details are asked for, and how those are called.
+        #: Sampled fields of the view, with the names of their details.
         self.details = {name: f"{name}_details" for names in self.shown.values() for name in names}
-        #: The columns each number is the sum of.
+        #: For each number, the columns whose sum it is.
         self.places: dict[str, tuple[int, ...]] = {name: (at,) for at, name in enumerate(shape.names)}
         for name, parts in DERIVED.items():
             if all(part in self.places for part in parts):
@@ -114,18 +114,18 @@ QUEUE: Final = Kind(
     lambda queue: (*lengths(queue), *_counts_of_queue(queue)),
     shown={"lengths": LENGTHS},
 )
-#: A level of a queue that has more than the lowest.
+#: A level of a queue with several levels.
 LEVEL: Final = Kind(Shape((), ("enqueued", "dequeued")), attrgetter("enqueued", "dequeued"))
 EXCHANGE: Final = Kind(Shape((), ("publish_in", "publish_out")), _counts("publish_in", "publish_out"))
 CHANNEL: Final = Kind(Shape((), (*IN, *OUT)), _counts(*IN, *OUT))
-#: What a channel and an exchange, a channel and a queue, an exchange and a queue count together. There may be many of
-#: them: a minute of history, which is what pages ask for.
+#: Counts of pairs: channel and exchange, channel and queue, exchange and queue. There may be many, so history is one
+#: minute, which is what management pages ask for.
 PAIR_ROWS: Final = 13
 PUBLISHES: Final = Kind(Shape((), IN), attrgetter(*IN), rows=PAIR_ROWS)
 TAKES: Final = Kind(Shape((), OUT), attrgetter(*OUT), rows=PAIR_ROWS)
 INLET: Final = Kind(Shape((), ("publish",)), lambda counters: (counters.publish,), rows=PAIR_ROWS)
 CONNECTION: Final = Kind(Shape((), OCTETS, "Q"), attrgetter(*OCTETS), shown={"data_rates": OCTETS})
-#: Lengths are the sum of its queues', which the sampler has at hand.
+#: Lengths are sums over its queues, which the sampler computes.
 VHOST: Final = Kind(
     Shape(LENGTHS, (*IN, *OUT, *DISK, *OCTETS), "Q"),
     attrgetter(*(f"counters.{name}" for name in (*IN, *OUT, *DISK)), *OCTETS),

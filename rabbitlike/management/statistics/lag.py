@@ -1,4 +1,4 @@
-"""How late the loop is: a timer that should fire at a moment fires when those before it are done."""
+"""Event loop lag: how much later than due a timer fires."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LoopLag:
 
     def __init__(self, clock: Clock, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.late_s = Histogram(LATE_S)
-        #: The last measure.
+        #: The last measurement.
         self.last_s = 0.0
         self._clock = clock
         self._monotonic = monotonic

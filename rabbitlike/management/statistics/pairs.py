@@ -1,7 +1,7 @@
-"""What pages say of two objects together: which channel publishes to an exchange, which exchange feeds a queue ….
+"""Statistics of pairs of objects: of a channel that publishes to an exchange, an exchange that feeds a queue, etc.
 
-parity: RabbitMQ's lists in its rates mode `detailed`. Each entry names the other object and has the counts of both. Who
-the others are is found by looking at all that could be, with a pause now and then.
+parity: RabbitMQ's lists in its rates mode `detailed`. Each entry names the other object and has the counts of the pair.
+The other objects are found by a scan of all candidates, with pauses.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Objects looked at between two looks at the time.
+#: Objects scanned between two readings of the time.
 STRIDE: Final = 100
 
 
 class Pairs:
-    """Writes the lists for one request."""
+    """Makes the lists for one request."""
 
     def __init__(self, request: Request) -> None:
         here = context_of(request)
@@ -82,7 +82,7 @@ class Pairs:
         return {"publishes": publishes, "deliveries": deliveries}
 
     def _stats(self, kind: Kind, counts: Counters | None) -> View | None:
-        """The counts and their rates; None, where nothing was counted."""
+        """The counts and their rates; None if nothing was counted."""
         if counts is None:
             return None
         stats: View = dict(_COUNTED[kind](counts))
@@ -92,7 +92,7 @@ class Pairs:
         return stats
 
 
-#: RabbitMQ's names, as of a channel: groups of counts are there once one of a group is not 0.
+#: RabbitMQ's names, as seen from a channel. A group of counts appears once one of them is not 0.
 _COUNTED: Final[dict[Kind, Callable[[Counters], dict[str, int]]]] = {
     PUBLISHES: views.channel_stats,
     TAKES: views.channel_stats,

@@ -1,4 +1,4 @@
-"""The numbers of one queue in one object: how much it holds, what became of its messages, how fast and how late."""
+"""The statistics of one queue in one object: its lengths, totals, rates and times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def stats_of(here: Context, queue: Queue) -> dict[str, object]:
-    """Totals are of this run. `dlq_messages` is all that is ready where its dead letters go, others' included."""
+    """Totals count from the start. `dlq_messages` counts everything ready in its dead-letter queues."""
     counters = queue.counters
     rates = here.rates.reading(QUEUE, (queue,))
     deaths = queue.deaths or {}

@@ -1,8 +1,8 @@
-"""Rates and history: every few seconds the counts and lengths of everything are read, in slices, off the hot path.
+"""Rates and history: samples the counts and lengths of all objects every few seconds, in slices, off the hot path.
 
-Nothing is told to this module; it looks. A pass goes through all objects, a fraction of a millisecond at a time with a
-pause between, and what it no longer finds is forgotten with it. Totals in answers are the live ones; rates are those
-of the last whole interval.
+Objects do not notify this module; it polls them. A pass visits all objects, a fraction of a millisecond at a time with
+pauses between, and forgets the objects that are gone. Totals in answers are live; rates are those of the last complete
+interval.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from rabbitlike.clock import Clock, Timer
     from rabbitlike.management.statistics.ages import Ages
 
-#: A slice of a pass is this long at most, and the next comes so much later.
+#: Maximum length of a slice of a pass, and below, the pause until the next.
 SLICE_S: Final = 0.0005
 BREATH_MS: Final = 2
-#: So many objects are read between two looks at the time.
+#: Objects read between two readings of the time.
 STRIDE: Final = 32
 
 Track = History | LongHistory
@@ -48,15 +48,15 @@ Track = History | LongHistory
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One look at everything."""
+    """One sampling of all objects."""
 
     tick: int
-    #: Since the pass before began.
+    #: Time between the starts of the previous pass and this one.
     elapsed_ms: int
 
 
 class Rates:
-    """Samples one broker, and annotates answers with what it saw."""
+    """Samples one broker, and adds rates and history to views."""
 
     def __init__(
         self, broker: Broker, clock: Clock, interval_ms: int, read_node: Callable[[], Values] | None = None
@@ -69,16 +69,16 @@ class Rates:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all that was seen. Totals are the objects' own and stay."""
+        """Forget all samples. Totals remain, because the objects count them."""
         self._tracks: dict[object, Track] = {}
-        #: The last whole pass, and the one under way. Before the first there is nothing to compare with.
+        #: The last complete pass, and the one under way. The first pass has no predecessor to compare with.
         self._done = Pass(0, self.interval_ms)
         self._current: Pass | None = None
         self._walk: Iterator[None] | None = None
         self._began_at_ms = 0
 
     def start(self) -> None:
-        """Look now, and from now on whenever the clock strikes the interval."""
+        """Sample now, and from now on at each multiple of the interval."""
         self._tick()
 
     def stop(self) -> None:
@@ -90,20 +90,20 @@ class Rates:
 
     @property
     def track_count(self) -> int:
-        """Of how many objects there is a history."""
+        """The number of objects with history."""
         return len(self._tracks)
 
     # Sampling
 
     def _tick(self) -> None:
         now_ms = self._clock.now_ms()
-        # The nearest: a timer may fire a little early by the wall clock.
+        # Rounded to the nearest: a timer may fire slightly early by the wall clock.
         tick = (now_ms + self.interval_ms // 2) // self.interval_ms
         last = self._current or self._done
         if tick < last.tick:
-            self.reset()  # the machine's clock was set back
+            self.reset()  # the system clock was set back
         elif self._walk is not None:
-            for _ in self._walk:  # the pass before took a whole interval: no more pauses for it
+            for _ in self._walk:  # the previous pass took a whole interval: finish it without pauses
                 pass
         if tick != self._done.tick:
             elapsed_ms = now_ms - self._began_at_ms if self._began_at_ms else self.interval_ms
@@ -113,7 +113,7 @@ class Rates:
         self._slice()
 
     def _slice(self) -> None:
-        """A little of the pass under way; after its end, wait for the next."""
+        """Run one slice of the current pass; after its end, wait for the next."""
         if self._walk is not None:
             until = time.perf_counter() + SLICE_S
             for _ in self._walk:
@@ -124,7 +124,7 @@ class Rates:
         self._timer = self._clock.call_later(self.interval_ms - self._clock.now_ms() % self.interval_ms, self._tick)
 
     def _look(self, here: Pass) -> Iterator[None]:
-        """Everything there is, into new tracks; those of what is gone stay behind. Yields now and then."""
+        """Sample all objects into new tracks, which drops those of deleted objects. Yields from time to time."""
         new: dict[object, Track] = {}
         broker = self._broker
         for vhost in list(broker.vhosts.values()):
@@ -175,7 +175,7 @@ class Rates:
         if track is None:
             if not any(values):
                 return
-            # What appeared since the last look began at nothing; what was there at the first look did not.
+            # New objects started at 0, except those present at the first pass.
             before = values if self._done.tick == 0 or kind.is_measured else (0,) * len(values)
             track = (
                 LongHistory(kind.shape, before, self.interval_ms)
@@ -185,13 +185,13 @@ class Rates:
         new[key] = track
         track.add(here.tick, values)
 
-    # Answering
+    # Answers
 
     def annotate(self, kind: Kind, key: object, view: View, ages: Ages) -> None:
-        """Add to a view what is known beyond the present: `x_details` for each number `x` in it that is sampled."""
+        """Add `x_details` for each sampled number `x` in the view."""
         stats = view.get("message_stats")
         if ages is NO_AGES and key not in self._tracks:
-            # The most common by far: one of thousands that nothing happens to.
+            # By far the most common case: one of thousands of idle objects.
             for name, detail in kind.details.items():
                 if name in view:
                     view[detail] = STILL
@@ -205,16 +205,16 @@ class Rates:
             reading.annotate(view, names, getattr(ages, group))
 
     def has_seen(self, key: object) -> bool:
-        """Did anything of an object change, as far back as history goes?"""
+        """Whether any number of the object changed within its history."""
         return key in self._tracks
 
     @staticmethod
     def annotate_still(stats: View) -> None:
-        """Add to counts that none of them grows."""
+        """Add details with rate 0 to all counts."""
         stats.update({f"{name}_details": STILL for name in stats})
 
     def reading(self, kind: Kind, keys: Iterable[object]) -> Reading:
-        """What is known of all these together."""
+        """The combined history of these objects."""
         tracks = [(track, key) for key in keys if (track := self._tracks.get(key)) is not None]
         elapsed_ms: Mapping[int, int] = {each.tick: each.elapsed_ms for each in (self._done, self._current) if each}
         return Reading(kind, tracks, elapsed_ms, self._done.tick, self.interval_ms)

@@ -1,4 +1,4 @@
-"""Numbers of all queues of some vhosts, added up in slices."""
+"""Sums over all queues of some vhosts, computed in slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rabbitlike.management.listing.lists import Slices
 if TYPE_CHECKING:
     from rabbitlike.broker.vhost import Vhost
 
-#: Queues between two looks at the time.
+#: Queues between two readings of the time.
 STRIDE: Final = 200
 
 

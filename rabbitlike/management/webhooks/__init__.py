@@ -1,1 +1,1 @@
-"""Webhooks: dead letters told over HTTP, to addresses that are allowed."""
+"""Webhooks: HTTP notifications of dead letters, to allowed addresses only."""

@@ -1,8 +1,8 @@
-"""Sends webhooks over connections to addresses that were checked. Imported when the first one is sent.
+"""Sends webhooks over connections to checked addresses. Imported when the first one is sent.
 
-A name is looked up once for each connection, and the connection goes to an address that was found and checked then: a
-name that is looked up again may have another address by now (DNS rebinding). Host header, SNI and certificate are those
-of the name. Redirects are not followed, no proxy is asked.
+Each connection looks its host name up once and uses an address of that checked result: a second lookup might return
+another address (DNS rebinding). The Host header, SNI and certificate check use the name. Redirects are not followed,
+and no proxy is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import httpx
 
 from rabbitlike.management.webhooks.targets import AllowedTargets
 
-#: What sending may raise.
+#: Exceptions that sending may raise.
 FAULTS = (
     httpx.HTTPError,
     httpx.InvalidURL,
@@ -31,7 +31,7 @@ FAULTS = (
 )
 
 
-#: Finds the addresses of a host.
+#: Returns the addresses of a host.
 LookUp = Callable[[str, int], Awaitable[list[str]]]
 
 
@@ -41,7 +41,7 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Opens connections to allowed addresses alone."""
+    """Opens connections to allowed addresses only."""
 
     def __init__(self, allowed: AllowedTargets, look_up: LookUp = look_up) -> None:
         self._allowed = allowed
@@ -81,7 +81,7 @@ class _Answer(httpx.AsyncByteStream):
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
-    """httpx's own takes no network of ours."""
+    """Replaces httpx's transport, which accepts no network backend."""
 
     def __init__(self, network: CheckedNetwork, context: ssl.SSLContext, most_kept: int) -> None:
         self._pool = httpcore.AsyncConnectionPool(

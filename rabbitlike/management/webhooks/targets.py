@@ -1,7 +1,7 @@
-"""Which addresses webhooks may be sent to: public ones, and what the option `webhook_allow` lists.
+"""The addresses that webhooks may be sent to: public ones, and those in the option `webhook_allow`.
 
-A policymaker names the URL and the broker sends the request, from inside the operator's network: without this, a policy
-could reach services that trust the network, on this machine or beside it.
+A policymaker chooses the URL, and the broker sends the request from inside the operator's network. Without this check,
+a policy could reach services that trust the network, on this machine or near it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Final
 
 Address = IPv4Address | IPv6Address
 
-#: IPv6 addresses that stand for the IPv4 address in their last four octets.
+#: IPv6 addresses that represent the IPv4 address in their last four octets.
 NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
 class RefusedTargetError(Exception):
-    """A webhook must not be sent there."""
+    """Webhooks must not be sent to this address."""
 
 
 class AllowedTargets:
-    """The option `webhook_allow`: host names, addresses, and networks as `10.0.0.0/8`."""
+    """The option `webhook_allow`: host names, addresses, and networks such as `10.0.0.0/8`."""
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
         self._hosts: set[str] = set()
@@ -33,7 +33,7 @@ class AllowedTargets:
                 self._hosts.add(_plain(entry))
 
     def choose(self, host: str, addresses: Iterable[str]) -> list[str]:
-        """Those of the addresses of `host` that may be connected to. Raises RefusedTargetError if there is none."""
+        """The allowed addresses among those of `host`. Raises RefusedTargetError if there is none."""
         found = list(addresses)
         if _plain(host) in self._hosts:
             return found
@@ -57,7 +57,7 @@ def _plain(host: str) -> str:
 
 
 def _meant(address: Address) -> tuple[Address, ...]:
-    """The addresses that packets for this one may arrive at: the IPv4 address in it, if it holds one."""
+    """The addresses that may receive packets to this one: the IPv4 address that it contains, if any."""
     if isinstance(address, IPv4Address):
         return (address,)
     if address.ipv4_mapped is not None:

@@ -1,8 +1,8 @@
-"""Tells others of dead letters, over HTTP: one bounded line for each address, retries with growing pauses, a breaker.
+"""Sends webhooks for dead letters: per address one bounded queue, retries with growing delays, and a circuit breaker.
 
-Taking note of a death is all that happens within the broker's turn. An address that is slow, gone or wrong holds up its
-own line and nothing else: when the line is full the newest are dropped, counted and logged once. What is signed is the
-body as it is sent; the secret is shown nowhere.
+The broker's turn only records the event. A slow, unreachable or wrong address delays its own queue only: when the queue
+is full, new alerts are dropped, counted and logged once. The signature covers the body as sent; the secret is never
+shown.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ log = logging.getLogger(__name__)
 SIGNATURE: Final = "X-Rabbitlike-Signature"
 DELIVERY: Final = "X-Rabbitlike-Delivery"
 
-#: An address has so long to answer.
+#: Timeout of one request.
 TIMEOUT_S: Final = 5.0
-#: One alert is tried so often.
+#: Maximum attempts for one alert.
 ATTEMPTS: Final = 6
 FIRST_PAUSE_MS: Final = 1_000
 LONGEST_PAUSE_MS: Final = 5 * 60 * 1_000
-#: After so many failures in a row the address counts as broken.
+#: Consecutive failures after which an address counts as broken.
 BREAK_AFTER: Final = 5
-#: A broken one is left alone for so long at least.
+#: Minimum pause before a broken address is tried again.
 BREAK_MS: Final = 30_000
-#: Alerts that wait for one address, and addresses.
+#: Maximum alerts queued for one address, and below, maximum addresses.
 MOST_QUEUED: Final = 1_000
 MOST_TARGETS: Final = 100
 
@@ -61,7 +61,7 @@ State = Literal["idle", "sending", "waiting", "broken", "trying"]
 
 @dataclass(slots=True)
 class Alert:
-    """One death, noted. Not the message itself: a thousand of those that wait may be large."""
+    """The data of one dead letter. It omits the message itself, because a thousand queued alerts could be large."""
 
     vhost: str
     queue: str
@@ -72,7 +72,7 @@ class Alert:
     moved_at_ms: int
     payload_bytes: int
     attempts: int = 0
-    #: The same at every attempt, so that a receiver can tell a second time from a second death.
+    #: The same for every attempt, so that a receiver can tell a retry from another dead letter.
     delivery: str = field(default_factory=lambda: str(uuid4()))
 
     @classmethod
@@ -106,14 +106,14 @@ class Alert:
 
 
 class WebhookTarget:
-    """One address and the alerts that wait for it."""
+    """One address and its queued alerts."""
 
     def __init__(self, url: str, clock: Clock, post: Callable[[str, Alert], asyncio.Future[int]]) -> None:
         self.url = url
         self.state: State = "idle"
         self.sent = 0
         self.retried = 0
-        #: Given up after all attempts, and never tried for want of room.
+        #: Alerts given up after all attempts; and below, alerts dropped because the queue was full.
         self.failed = 0
         self.dropped = 0
         self.last_status: int | None = None
@@ -126,7 +126,7 @@ class WebhookTarget:
         self._failures = 0
         self._task: asyncio.Task[None] | None = None
         self._is_dropping = False
-        #: It was logged that the address is not allowed.
+        #: Whether the log already has a warning that the address is not allowed.
         self._is_refused = False
 
     def offer(self, alert: Alert) -> None:
@@ -165,7 +165,7 @@ class WebhookTarget:
         }
 
     async def _run(self) -> None:
-        """One after the other, until none waits."""
+        """Send alerts one after the other until the queue is empty."""
         try:
             while self._queued:
                 await self._send(self._queued[0])
@@ -196,7 +196,7 @@ class WebhookTarget:
         await self._pause()
 
     async def _try(self, alert: Alert) -> str | None:
-        """What went wrong, if anything."""
+        """The error, or None if the attempt succeeded."""
         self.last_status = None
         try:
             self.last_status = await self._post(self.url, alert)
@@ -209,7 +209,7 @@ class WebhookTarget:
             return f"refused: {error}"
         except _faults() as error:
             return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        # A redirect is not followed: it could lead anywhere.
+        # Redirects are not followed: they could lead anywhere.
         return None if 200 <= self.last_status < 300 else f"answered {self.last_status}"
 
     async def _pause(self) -> None:
@@ -231,7 +231,7 @@ class WebhookTarget:
 
 
 class Webhooks:
-    """All addresses that policies name as `dead-letter-webhook`."""
+    """All addresses in policies' `dead-letter-webhook`."""
 
     def __init__(
         self, broker: Broker, secret: str | None, allow: Iterable[str] = (), timeout_s: float = TIMEOUT_S
@@ -245,7 +245,7 @@ class Webhooks:
         self._opening = asyncio.Lock()
 
     def start(self) -> None:
-        # Each request would be a line in the broker's log.
+        # httpx logs each request otherwise.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._broker.dead_letter_listeners.append(self._on_dead_letter)
 
@@ -254,7 +254,7 @@ class Webhooks:
             self._broker.dead_letter_listeners.remove(self._on_dead_letter)
 
     async def close(self) -> None:
-        """Alerts that still wait are lost: the dead letters themselves are not."""
+        """Stop. Queued alerts are lost, but not the dead letters themselves."""
         self.stop()
         for target in self._targets.values():
             await target.close()
@@ -276,7 +276,7 @@ class Webhooks:
         target.offer(Alert.of(queue, message, reason))
 
     def _make_room(self) -> None:
-        """Forget an address that is not used, if there are many: policies come and go."""
+        """Forget one idle address if there are many: policies come and go."""
         if len(self._targets) >= MOST_TARGETS:
             for url, target in self._targets.items():
                 if target.is_idle:
@@ -296,7 +296,7 @@ class Webhooks:
             asyncio.timeout(self._timeout_s),
             client.stream("POST", url, content=body, headers=headers) as answer,
         ):
-            return answer.status_code  # whatever else it says, and however slowly
+            return answer.status_code  # the rest of the answer is ignored, however slow
 
     async def _open(self) -> httpx.AsyncClient:
         async with self._opening:
@@ -311,8 +311,8 @@ class Webhooks:
 
 
 def _load() -> ssl.SSLContext:
-    """The library, which most brokers never need and whose import would delay every start, and the certificates of all
-    authorities: both take longer than the loop may stand still."""
+    """Import the library and load the CA certificates. Most brokers never need the library, and its import would delay
+    every start; both steps would block the loop for too long."""
     import httpx
 
     import rabbitlike.management.webhooks.outbound  # noqa: F401
@@ -321,12 +321,12 @@ def _load() -> ssl.SSLContext:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """What sending may raise. Asked for when something was raised, and so after the library was loaded."""
+    """Exceptions that sending may raise. Called only after one was raised, when the library is already imported."""
     from rabbitlike.management.webhooks.outbound import FAULTS
 
     return FAULTS
 
 
 def sign(secret: bytes, body: bytes) -> str:
-    """What the header says of a body."""
+    """The value of the signature header for a body."""
     return "sha256=" + hmac.new(secret, body, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""How many connections, queues and channels vhosts and users may have."""
+"""Limits of connections, queues and channels per vhost and per user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 router = Router("limits")
 
-#: What stands for all limits of a user. parity: not for those of a vhost.
+#: In paths: all limits of a user. parity: vhosts have no such name.
 ALL: Final = "all"
 
 
@@ -30,7 +30,7 @@ class LimitBody(BaseModel):
 
 
 def _with(limits: Limits, name: str, value: JsonValue) -> dict[str, JsonValue]:
-    """The limits with one more; whether they will do is for the broker to say."""
+    """The limits with one added; the broker validates them."""
     return {**limits, name: value}
 
 
@@ -38,7 +38,7 @@ def _without(limits: Limits, name: str) -> Limits:
     return {each: limits[each] for each in limits if each != name}
 
 
-# Of vhosts
+# Vhosts
 
 
 def _of_vhosts(vhosts: list[Vhost]) -> list[dict[str, object]]:
@@ -70,7 +70,7 @@ async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> R
 
 @router.put("/vhost-limits/{vhost:name}/{limit:name}", status_code=204, response_model=None)
 async def put_of_vhost(caller: Administrator, vhost: str, limit: str, body: LimitBody) -> Response:
-    """A negative value is no limit, zero lets nothing new in."""
+    """Set a limit. A negative value means no limit; zero allows nothing new."""
     limits = _with(_vhost(caller, vhost).limits, limit, body.value)
     return await _set_of_vhost(caller, vhost, limits)
 
@@ -88,7 +88,7 @@ async def _set_of_vhost(caller: Caller, vhost: str, limits: Json) -> Response:
     return Response(status_code=204)
 
 
-# Of users
+# Users
 
 
 def _of_users(users: list[User]) -> list[dict[str, object]]:
@@ -97,7 +97,7 @@ def _of_users(users: list[User]) -> list[dict[str, object]]:
 
 @router.get("/user-limits", response_model=None)
 async def read_those_of_users(request: Request, caller: Member) -> Response:
-    """parity: up to 4.1 every management user sees the limits of all users."""
+    """List the limits of all users. parity: up to 4.1 every management user may read them."""
     return await lists.answer(request, _of_users(list(caller.context.broker.users)), order=("user",), is_paged=False)
 
 
@@ -111,7 +111,7 @@ async def read_those_of_user(request: Request, caller: Member, user: str) -> Res
 
 @router.put("/user-limits/{user:name}/{limit:name}", status_code=204, response_model=None)
 async def put_of_user(caller: Administrator, user: str, limit: str, body: LimitBody) -> Response:
-    """A negative value is no limit, zero lets nothing new in."""
+    """Set a limit. A negative value means no limit; zero allows nothing new."""
     found = caller.context.broker.users.get(user)
     if found is None:
         raise bad_request(["no_such_user", user])
@@ -120,7 +120,7 @@ async def put_of_user(caller: Administrator, user: str, limit: str, body: LimitB
 
 @router.delete("/user-limits/{user:name}/{limit:name}", status_code=204, response_model=None)
 async def delete_of_user(caller: Administrator, user: str, limit: str) -> Response:
-    """One limit, or `all` of them."""
+    """Remove one limit, or `all` of them."""
     found = caller.context.broker.users.get(user)
     if found is None:
         raise not_found("user_not_found")

@@ -1,4 +1,4 @@
-"""Logging in: how it can be done, the form of a web page, how often it was tried, and the hash of a password."""
+"""Logins: available methods, the form of a web page, counts of attempts, and password hashes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ router = Router("logins", prefix="")
 
 @router.get("/api/auth", response_model=None)
 async def read_ways() -> Response:
-    """By password alone. parity: a login page asks before anybody has logged in."""
+    """Only by password. parity: needs no login, because login pages ask first."""
     return Reply({"oauth_enabled": False})
 
 
 @router.post(LOGIN_PATH, response_model=None)
 async def log_in(request: Request, here: Here) -> Response:
-    """The form of a web page, with `username` and `password`; its cookie is for that page's scripts.
+    """Log in with the form of a web page, `username` and `password`; the cookie is for that page's scripts.
 
-    parity: the cookie is what follows `Basic` in the Authorization header, as it is: scripts cut it at the first `=`.
+    parity: the cookie is what follows `Basic` in the Authorization header, unescaped: scripts cut it at the first `=`.
     The broker itself reads no cookie.
     """
     try:
@@ -46,7 +46,7 @@ async def log_in(request: Request, here: Here) -> Response:
         raise not_authorised("Not management user")
     answer = Reply("ok")
     value = b64encode(f"{name}:{password}".encode()).decode("ascii")
-    # Not set_cookie: it puts the = of base64 in quotes.
+    # Not set_cookie: it would quote the = of base64.
     answer.headers["set-cookie"] = f"auth={value}; secure" if request.url.scheme == "https" else f"auth={value}"
     return answer
 
@@ -78,7 +78,7 @@ async def read_attempts(request: Request, caller: Monitor, node: str) -> Respons
 
 @router.get("/api/auth/attempts/{node:name}/source", response_model=None)
 async def read_attempts_by_source(request: Request, caller: Monitor, node: str) -> Response:
-    """Kept with the option `track_auth_attempt_source` alone."""
+    """Login attempts by source; counted only with the option `track_auth_attempt_source`."""
     _check_node(caller, node)
     found = list(caller.context.broker.login_attempts.sources())
     return await lists.answer(request, found, _view_of_source, order=("remote_address", "username"), is_paged=False)
@@ -93,11 +93,11 @@ async def reset_attempts(caller: Administrator, node: str) -> Response:
 
 @router.delete("/api/auth/attempts/{node:name}/source", status_code=204, response_model=None)
 async def reset_attempts_by_source(caller: Administrator, node: str) -> Response:
-    """parity: it is one count."""
+    """parity: resets the total counts too, as there is one counter."""
     return await reset_attempts(caller, node)
 
 
 @router.get("/api/auth/hash_password/{password:name}", response_model=None)
 async def read_hash(caller: Administrator, password: str) -> Response:
-    """The hash to put into definitions; another one every time, as each has a salt of its own."""
+    """A password hash for definitions; every call returns another one, because the salt is random."""
     return Reply({"ok": hash_password(password, caller.context.broker.users.algorithm)})

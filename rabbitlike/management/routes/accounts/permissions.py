@@ -1,4 +1,4 @@
-"""What users may configure, write and read in vhosts. Open channels obey a change at once."""
+"""Permissions of users to configure, write and read in vhosts. Open channels obey a change at once."""
 
 from __future__ import annotations
 

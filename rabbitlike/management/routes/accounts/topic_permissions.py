@@ -1,4 +1,4 @@
-"""Which routing keys users may write and read at topic exchanges, where that is narrowed."""
+"""Topic permissions: the routing keys that users may write and read at topic exchanges."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def read_all(request: Request, caller: Administrator) -> Response:
 
 @router.get("/topic-permissions/{vhost:name}/{user:name}", response_model=None)
 async def read(request: Request, caller: Administrator, vhost: str, user: str) -> Response:
-    """parity: a list, as there may be one for each exchange."""
+    """The topic permissions of a user in a vhost. parity: a list, as there may be one for each exchange."""
     views = topic_permission_views(caller.context.broker)
     found = [each for each in views if (each["vhost"], each["user"]) == (vhost, user)]
     if not found:
@@ -63,7 +63,7 @@ async def read(request: Request, caller: Administrator, vhost: str, user: str) -
 @router.put("/topic-permissions/{vhost:name}/{user:name}", status_code=201, responses={204: {}}, response_model=None)
 async def put(caller: Administrator, vhost: str, user: str, body: TopicPermissionBody) -> Response:
     broker = caller.context.broker
-    # parity: it is new when the user had none at any exchange of the vhost.
+    # parity: 201 if the user had no topic permission at any exchange of the vhost.
     is_new = not broker.permissions.topic_exchanges(user, vhost)
     with change(broker):
         broker.set_topic_permission(user, vhost, body.exchange, TopicPermission(body.write, body.read))

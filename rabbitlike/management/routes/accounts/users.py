@@ -1,6 +1,6 @@
-"""Users: lists, one user, making, changing and deleting them, and what they may do where.
+"""Users: list, show, create, change and delete them, and list their permissions.
 
-For administrators alone: a user is shown with its password hash, which definitions need.
+For administrators only: the view of a user contains its password hash, which definitions need.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class UserBody(BaseModel):
     password_hash: str | None = None
     hashing_algorithm: str | None = None
     tags: str | list[str] | None = None
-    #: What stood for tags long ago.
+    #: Predates tags.
     administrator: bool | None = None
     limits: JsonValue = None
     #: By vhost; for new users only.
@@ -86,7 +86,7 @@ async def read_those_without_permissions(request: Request, caller: Administrator
 
 @router.post("/users/bulk-delete", status_code=204, response_model=None)
 async def delete_several(caller: Administrator, body: BulkBody) -> Response:
-    """All of them, or none when one is not there."""
+    """Delete all of these users, or none if one does not exist."""
     broker = caller.context.broker
     if unknown := [name for name in body.users if name not in broker.users]:
         raise bad_request(["no_such_user", unknown[0]])
@@ -104,7 +104,7 @@ async def read(request: Request, caller: Administrator, user: str) -> Response:
 
 @router.put("/users/{user:name}", status_code=201, responses={204: {}}, response_model=None)
 async def put(caller: Administrator, user: str, body: UserBody) -> Response:
-    """Without password and hash the user cannot log in by password."""
+    """Create or change a user. Without password and hash, the user cannot log in by password."""
     broker = caller.context.broker
     tags = body.tag_list()
     for vhost in body.permissions:
@@ -128,7 +128,7 @@ async def put(caller: Administrator, user: str, body: UserBody) -> Response:
 
 @router.delete("/users/{user:name}", status_code=204, response_model=None)
 async def delete(caller: Administrator, user: str) -> Response:
-    """Its connections are closed."""
+    """Delete a user and close its connections."""
     find(caller, user)
     broker = caller.context.broker
     with change(broker):

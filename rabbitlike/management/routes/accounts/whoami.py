@@ -1,4 +1,4 @@
-"""Who the caller is."""
+"""The user that is logged in."""
 
 from rabbitlike.management.auth import Member
 from rabbitlike.management.http.routing import Router

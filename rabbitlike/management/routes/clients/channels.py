@@ -1,4 +1,4 @@
-"""Channels: what each connection's channels do."""
+"""Channels and their statistics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def read_all(request: Request, caller: Member) -> Response:
 
 @router.get("/vhosts/{vhost:name}/channels", response_model=None, openapi_extra=lists.SORTED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
-    """parity: not in pages."""
+    """The channels of a vhost. parity: without pagination."""
     items = channels_of(caller, caller.vhost(vhost).name)
     return await lists.answer(request, items, shown.channels(request), is_paged=False)
 
@@ -49,7 +49,7 @@ async def read(request: Request, caller: Member, channel: str) -> Response:
     if shown.without_stats(request):
         raise bad_request(NO_STATS)
     for client in caller.context.broker.connections:
-        # A channel's name begins with its connection's.
+        # A channel's name starts with its connection's.
         if client.is_open and channel.startswith(client.name):
             for found in client.open_channels():
                 if found.name == channel:

@@ -1,4 +1,4 @@
-"""Connections: who is there, and closing them."""
+"""Connections: list, show and close them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def user_of(client: Client) -> str:
 
 
 def connections_of(caller: Caller, vhost: str | None = None) -> Iterator[Client]:
-    """parity: monitors see everybody's, others their own."""
+    """parity: monitors see all connections, others only their own."""
     is_monitor = caller.has(MONITORING)
     for client in list(caller.context.broker.connections):
         if not client.is_open or client.vhost is None or vhost not in (None, client.vhost.name):
@@ -40,7 +40,7 @@ def connections_of(caller: Caller, vhost: str | None = None) -> Iterator[Client]
 
 
 def find(caller: Caller, name: str, tag: str = MONITORING) -> Client:
-    """The connection of this name: 404 when there is none, 401 when it is another's and the caller lacks the tag."""
+    """The connection of this name. Raises 404 if there is none, 401 for another user's connection without the tag."""
     for client in caller.context.broker.connections:
         if client.name == name and client.is_open:
             if not caller.has(tag) and user_of(client) != caller.user.name:
@@ -58,7 +58,7 @@ def name_of(client: Client) -> str:
 
 
 def brief(client: Client) -> views.View:
-    """parity: what is known of a connection without its statistics."""
+    """parity: the view of a connection without statistics."""
     view = client.view()
     return {name: view[name] for name in ("name", "vhost", "user", "node")}
 
@@ -71,7 +71,7 @@ async def read_all(request: Request, caller: Member) -> Response:
 
 @router.get("/vhosts/{vhost:name}/connections", response_model=None, openapi_extra=lists.SORTED)
 async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> Response:
-    """parity: not in pages."""
+    """The connections of a vhost. parity: without pagination."""
     items = connections_of(caller, caller.vhost(vhost).name)
     return await lists.answer(request, items, shown.connections(request), key_of=key_of, is_paged=False)
 
@@ -102,7 +102,7 @@ async def read(request: Request, caller: Member, connection: str) -> Response:
 
 @router.delete("/connections/{connection:name}", status_code=204, response_model=None)
 async def close(request: Request, here: Here, caller: Member, connection: str) -> Response:
-    """Close it; the header X-Reason is what the client is told."""
+    """Close a connection; the client gets the header X-Reason as the reason."""
     _close(request, here, find(caller, connection, ADMINISTRATOR))
     return Response(status_code=204)
 
@@ -115,7 +115,7 @@ async def read_channels(request: Request, caller: Member, connection: str) -> Re
 
 @router.get("/connections/{connection:name}/sessions", response_model=None)
 async def read_sessions(request: Request, caller: Member, connection: str) -> Response:
-    """parity: sessions are AMQP 1.0's; a connection of AMQP 0-9-1 has none."""
+    """parity: sessions belong to AMQP 1.0; an AMQP 0-9-1 connection has none."""
     find(caller, connection)
     return await lists.answer(request, (), is_paged=False)
 

@@ -1,4 +1,4 @@
-"""Consumers: who takes from which queue, and cancelling one."""
+"""Consumers: list them, and cancel one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = Router("consumers")
 
 
 def consumers_in(caller: Caller, vhosts: list[Vhost]) -> Iterator[View]:
-    """parity: monitors see everybody's, others their own."""
+    """parity: monitors see all consumers, others only their own."""
     is_monitor = caller.has(MONITORING)
     for queue in shown.queues_in(vhosts):
         for consumer in list(queue.consumers.all):
@@ -59,7 +59,7 @@ async def read_those_of_vhost(request: Request, caller: Member, vhost: str) -> R
     "/consumers/{vhost:name}/{connection:name}/{channel}/{consumer:name}", status_code=204, response_model=None
 )
 async def cancel(here: Here, caller: Member, vhost: str, connection: str, channel: int, consumer: str) -> Response:
-    """Cancel a consumer as if its queue were gone; its client is told, if it can be."""
+    """Cancel a consumer as if its queue had been deleted; its client gets basic.cancel if it supports that."""
     home = caller.vhost(vhost)
     client = find_connection(caller, connection, ADMINISTRATOR)
     if client.vhost is home:

@@ -1,1 +1,1 @@
-"""Routes of messages: published, fetched, delayed, dead-lettered, traced."""
+"""Routes of messages: publish, get, RPC; delayed messages, dead letters, traces."""

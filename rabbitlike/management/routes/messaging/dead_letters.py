@@ -1,4 +1,4 @@
-"""The dead letters of a queue: list, put back where they died, delete. Beyond RabbitMQ."""
+"""The dead letters of a queue: list, retry and delete them. Beyond RabbitMQ."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ async def read(
     encoding: Literal["auto", "base64"] = "auto",
     truncate: Annotated[int | None, Query(ge=0)] = 50_000,
 ) -> Response:
-    """Dead letters of messages that died in this queue, without touching them.
+    """List the dead letters of this queue without changing them.
 
-    Filters are `reason`, `header.<name>`, `property.<name>`, `text`, `exchange` and `routing_key`; the last two as the
-    message had come to the queue.
+    Filters are `reason`, `header.<name>`, `property.<name>`, `text`, `exchange` and `routing_key`; the last two apply
+    to the publish that brought the message to this queue.
     """
     found = readable(caller, vhost, queue)
     sources = dead_letters.sources_of(caller, found)
@@ -62,7 +62,7 @@ async def read(
 
 
 class Chosen(Body):
-    """Dead letters by their ids, or those that a filter lets through, or all."""
+    """Dead letters selected by their ids, by a filter, or all."""
 
     ids: Annotated[list[str | int], Field(max_length=MAX_NAMED)] | None = None
     filter: dict[str, JsonValue] | None = None
@@ -89,7 +89,7 @@ async def _apply(here: Here, caller: Caller, queue: Queue, body: Chosen, operati
 
 @router.post("/queues/{vhost:name}/{queue:name}/dlq/retry", response_model=None)
 async def retry_many(here: Here, caller: Member, vhost: str, queue: str, body: Chosen) -> dict[str, int]:
-    """Put dead letters back where they died, as new messages. One that the queue has no room for stays."""
+    """Return dead letters to this queue as new messages. A dead letter that the queue has no space for stays."""
     found = readable(caller, vhost, queue)
     caller.permit_in(found.vhost)("write", "exchange", "")
     matched, done = await _apply(here, caller, found, body, dead_letters.put_back(found))
@@ -110,14 +110,14 @@ async def retry_dead_letter(here: Here, caller: Caller, found: Queue, letter: st
 
 @router.post("/queues/{vhost:name}/{queue:name}/dlq/{letter:name}/retry", response_model=None)
 async def retry_one(here: Here, caller: Member, vhost: str, queue: str, letter: str) -> dict[str, int]:
-    """Put one dead letter back where it died."""
+    """Return one dead letter to this queue."""
     await retry_dead_letter(here, caller, readable(caller, vhost, queue), letter)
     return {"retried": 1}
 
 
 @router.delete("/queues/{vhost:name}/{queue:name}/dlq/{letter:name}", status_code=204, response_model=None)
 async def delete_one(here: Here, caller: Member, vhost: str, queue: str, letter: str) -> Response:
-    """Delete one dead letter for good."""
+    """Delete one dead letter permanently."""
     found = readable(caller, vhost, queue)
     sources = dead_letters.sources_of(caller, found)
     _, done = await dead_letters.for_named(found, sources, [letter], dead_letters.discard(found))
@@ -131,7 +131,7 @@ async def delete_one(here: Here, caller: Member, vhost: str, queue: str, letter:
 async def delete_many(
     request: Request, here: Here, caller: Member, vhost: str, queue: str, reason: Reason = None
 ) -> dict[str, int]:
-    """Delete all dead letters of this queue, or those that the filters of the list let through."""
+    """Delete all dead letters of this queue, or those that match the same filters as in the list."""
     found = readable(caller, vhost, queue)
     sources = dead_letters.sources_of(caller, found)
     wanted = DeadLetterFilter.of(found, filter_of(request.query_params), reason)

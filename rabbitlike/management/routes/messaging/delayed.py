@@ -1,6 +1,6 @@
-"""Delayed messages: lists, one of them, cancelling, counts. Beyond RabbitMQ, whose plugin shows nothing of them.
+"""Delayed messages: list, show and cancel them, and count them. Beyond RabbitMQ, whose plugin does not show them.
 
-Most of them are on disk only: whoever asks reads them a batch at a time, and everybody else has a turn in between.
+Most of them are only on disk. They are read a batch at a time, with pauses for other work.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 router = Router("delayed")
 
-#: Pages beyond that are reached by `after`, which costs no more for the last than for the first.
+#: Last message reached by `page`; use `after` beyond it, which costs the same at any depth.
 DEEPEST: Final = 10_000
 TRUNCATE: Final = 50_000
 _ID: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,19})", re.ASCII)
 
-#: A message as the list holds it until it is cut to a page: when it is due, its number, and how it is shown.
+#: A listed message before pagination: its due time, its number, and its view.
 Row = tuple[int, int, "dict[str, object]"]
 
 
@@ -51,7 +51,7 @@ async def read_all(
     after: Annotated[str | None, Query(description="What an earlier answer had as `next`.")] = None,
     exchange: Annotated[str | None, Query(description="Only those published to it.")] = None,
 ) -> Response:
-    """What waits at the exchanges of a vhost that the caller may read, in the order in which it is due."""
+    """List the delayed messages at the vhost's exchanges that the caller may read, by due time."""
     home = caller.vhost(vhost)
     if page * page_size > DEEPEST:
         raise bad_request(f"beyond {DEEPEST} messages go on with after, which is next of an earlier answer")
@@ -94,7 +94,7 @@ def _readable(caller: Caller, home: Vhost) -> frozenset[str]:
 
 
 async def _earliest(delays: Delays, after: tuple[int, int], count: int, exchanges: Collection[str]) -> list[Row]:
-    """The first `count` rows behind a place that wait at these exchanges. Reads no batch that cannot hold one."""
+    """The first `count` delayed messages at these exchanges after a place. Skips batches that cannot contain one."""
     slices = lists.Slices()
     found: dict[int, Row] = {}
     until_ms = delay_views.NEVER
@@ -125,7 +125,7 @@ def _place(name: str) -> tuple[int, int] | None:
 
 @router.get("/delay/stats", response_model=None)
 async def read_all_stats(request: Request, caller: Member) -> Response:
-    """Counts of all vhosts that the caller sees, together and one by one."""
+    """Counts of delayed messages in all vhosts that the caller sees, in total and by vhost."""
     views = [{"vhost": text(home.name), **delay_views.stats(home.delays)} for home in shown.vhosts_of(caller)]
     totals: dict[str, object] = {
         name: sum(int(str(view[name])) for view in views)
@@ -142,7 +142,7 @@ async def read_stats(request: Request, caller: Member, vhost: str) -> Response:
 
 @router.get("/delayed/{vhost:name}/{id:name}", response_model=None)
 async def read(request: Request, caller: Member, vhost: str, id: str) -> Response:
-    """One message by its id or its message-id, with its properties and payload."""
+    """Show one message by its id or message-id, with properties and payload."""
     home = caller.vhost(vhost)
     permit = caller.permit_in(home)
     async for message in _found(home.delays, id):
@@ -158,8 +158,8 @@ async def read(request: Request, caller: Member, vhost: str, id: str) -> Respons
 
 @router.delete("/delayed/{vhost:name}/{id:name}", status_code=204, response_model=None)
 async def cancel(here: Here, caller: Member, vhost: str, id: str) -> Response:
-    """Cancel a message by its id, or all of a message-id: who may publish to an exchange may cancel what waits for
-    it."""
+    """Cancel the message with this id, or all with this message-id. The caller needs permission to publish to their
+    exchange."""
     home = caller.vhost(vhost)
     permit = caller.permit_in(home)
     count = 0
@@ -174,7 +174,7 @@ async def cancel(here: Here, caller: Member, vhost: str, id: str) -> Response:
 
 
 async def _found(delays: Delays, name: str) -> AsyncIterator[Message]:
-    """The message of this id; else all of this message-id. Each is given in the step in which it was found."""
+    """The message with this id, else all with this message-id. Yields each message as soon as it is found."""
     slices = lists.Slices()
     place = _place(name)
     if place is not None:
@@ -186,7 +186,7 @@ async def _found(delays: Delays, name: str) -> AsyncIterator[Message]:
     octets = name.encode("utf-8", "surrogateescape")
     for _, portion in delay_views.portions(delays):
         for message in portion():
-            # Looked for as octets first: most messages have another.
+            # Search the octets first: most messages have another message-id.
             if octets in message.properties and Properties(message.properties).message_id == name:
                 yield message
         await slices.pause()

@@ -1,4 +1,4 @@
-"""Messages that clients hold: more time for them, or a decision in their client's stead. Beyond RabbitMQ."""
+"""Unacked messages: extend their deadline, or settle them instead of their client. Beyond RabbitMQ."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Extension(Body):
 async def extend(
     here: Here, caller: Member, vhost: str, queue: str, position: Position, body: Extension
 ) -> dict[str, object]:
-    """Give whoever holds the message so many milliseconds from now to settle it."""
+    """Extend the deadline for an unacked message: its client has `ms` milliseconds from now to settle it."""
     found = _find(caller, vhost, queue)
     try:
         with turn(here.broker):
@@ -59,7 +59,7 @@ async def extend(
 
 @router.post("/ack", response_model=None)
 async def ack(here: Here, caller: Member, vhost: str, queue: str, position: Position) -> dict[str, object]:
-    """The message is done, whatever its client says later."""
+    """Ack an unacked message; a later ack or nack by its client has no effect."""
     return await _settle(here, _find(caller, vhost, queue), position, Settle.ACK)
 
 
@@ -71,7 +71,7 @@ class Nack(Body):
 async def nack(
     here: Here, caller: Member, vhost: str, queue: str, position: Position, body: Nack | None = None
 ) -> dict[str, object]:
-    """The message failed. The answer says what came of it: `requeued`, `dead_lettered`, or `dropped` for want of a
+    """Nack an unacked message. The answer tells the outcome: `requeued`, `dead_lettered`, or `dropped` if there is no
     dead-letter exchange."""
     how = Settle.RETURN if body is None or body.requeue else Settle.REJECT
     return await _settle(here, _find(caller, vhost, queue), position, how)

@@ -1,4 +1,4 @@
-"""Messages: publishing, getting, and beyond RabbitMQ: looking without touching, deleting and moving single ones."""
+"""Messages: publish and get them; and beyond RabbitMQ, look at them without a change, delete and move single ones."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 router = Router("messages")
 
 MAX_MOVED: Final = 10_000
-#: What a message takes in an answer besides its body, about: many may have none.
+#: Approximate octets of a message in an answer besides its body, counted because many bodies may be empty.
 ENVELOPE: Final = 256
 #: Messages moved or settled in one turn.
 STRIDE: Final = 20
 
-#: How long messages are held that were got to be settled later.
+#: Default time to settle messages got with ackmode `manual`.
 ACK_DEADLINE_S: Final = 30.0
 
 REJECTED: Final = "rejected Unable to publish message. Check queue limits."
@@ -82,7 +82,7 @@ async def publish(here: Here, caller: Member, vhost: str, exchange: str, body: P
         with turn(here.broker):
             published = verbs.publish(home, name, key, properties, payload, caller.user)
     except AmqpError as error:
-        raise bad_request(str(error)) from None  # parity: whatever the code, also for those who may not
+        raise bad_request(str(error)) from None  # parity: 400 whatever the code, even for missing permissions
     if not published.is_accepted:
         raise bad_request(REJECTED)
     if published.is_stored:
@@ -97,7 +97,7 @@ class Get(Body):
     truncate: Number | None = None
 
 
-#: Who gives a message back has only looked at it, unless it is rejected.
+#: A requeue after a get is not a failed attempt, unless the message is rejected.
 _SETTLES: Final = {
     "ack_requeue_true": Settle.RETURN,
     "reject_requeue_true": Settle.REQUEUE,
@@ -125,10 +125,10 @@ async def get(
     wait_s: Wait = 0,
     ack_deadline_s: AckDeadline = None,
 ) -> Response:
-    """Get messages as basic.get does. parity: they are given back or settled when all have been got.
+    """Get messages as basic.get does. parity: they are requeued or settled after all have been got.
 
-    Beyond RabbitMQ: `wait` seconds for the first message; with ackmode `manual` hold them for `ack_deadline` seconds:
-    `/api/messages/{vhost}/{queue}/{position}/ack`, `nack` or `extend` say what is to become of each.
+    Beyond RabbitMQ: `wait` seconds for the first message. With ackmode `manual`, the caller has `ack_deadline` seconds
+    to settle them: `/api/messages/{vhost}/{queue}/{position}/ack` and `nack` settle one, `extend` grants more time.
     """
     if body.encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
@@ -147,7 +147,7 @@ async def get(
     if got and found.durable and body.ackmode in ("ack_requeue_false", "reject_requeue_false"):
         await stored(here.broker)
     elif got and found.hold_until:
-        with suppress(ApiError):  # while the disk refuses writes, messages are handed out all the same
+        with suppress(ApiError):  # even if the disk refuses writes, messages are delivered
             await stored(here.broker)
     encoding, truncate = str(body.encoding), body.truncate
 
@@ -168,14 +168,14 @@ async def get(
 
 
 async def _fetch(here: Context, caller: Caller, queue: Queue, body: Get, deadline_ms: int) -> list[Fetched]:
-    """What is there, up to the count; settled, or leased, as is wanted."""
+    """Up to `count` messages, settled or leased according to the ackmode."""
     no_ack = body.ackmode == "ack_requeue_false"
     how = _SETTLES.get(body.ackmode)
     got: list[Fetched] = []
     settled = size = 0
     slices = lists.Slices()
     try:
-        # parity: a negative count is never reached.
+        # parity: a negative count means no limit.
         while len(got) != body.count and size < MAX_PAYLOADS:
             with turn(here.broker):
                 fetched = verbs.fetch(queue, 1, caller.user, no_ack=no_ack)
@@ -193,7 +193,7 @@ async def _fetch(here: Context, caller: Caller, queue: Queue, body: Get, deadlin
                 verbs.settle(queue, few, how)
             await slices.pause()
     finally:
-        if how is not None and settled < len(got):  # whoever asked is gone
+        if how is not None and settled < len(got):  # the caller disconnected
             with turn(here.broker):
                 verbs.settle(queue, got[settled:], how)
     return got
@@ -215,11 +215,11 @@ async def look(
     encoding: Literal["auto", "base64"] = "auto",
     truncate: Annotated[int | None, Query(ge=0)] = 50_000,
 ) -> Response:
-    """Ready messages in the order they would be delivered, without touching them.
+    """List ready messages in delivery order, without a change.
 
-    Filters are `header.<name>`, `property.<name>`, `exchange`, `routing_key` and `text`, which the body contains. A
-    request looks at so many messages and no more: `next` is where to go on, null at the end. `last` is the position
-    given last: ask for what is `newer_than` it to hear of new messages only.
+    Filters are `header.<name>`, `property.<name>`, `exchange`, `routing_key` and `text`, which the body must contain. A
+    request scans a limited number of messages: `next` is the place to continue from, null at the end. `last` is the
+    last position given: pass it as `newer_than` to get only newer messages.
     """
     found = readable(caller, vhost, queue)
     wanted = filter_of(request.query_params)
@@ -234,7 +234,7 @@ async def look(
 async def delete(
     here: Here, caller: Member, vhost: str, queue: str, position: Annotated[int, Field(ge=0, lt=1 << 63)]
 ) -> Response:
-    """Delete one ready message: it is not dead-lettered."""
+    """Delete one ready message, without dead-lettering."""
     found = readable(caller, vhost, queue)
     with turn(here.broker):
         count = browse.remove(found, [position])
@@ -246,7 +246,7 @@ async def delete(
 
 
 class Destination(Body):
-    """A queue, or an exchange with a key; without a key each message keeps its own."""
+    """A queue, or an exchange with a routing key; without a key each message keeps its own."""
 
     queue: str | None = None
     exchange: str | None = None
@@ -254,7 +254,7 @@ class Destination(Body):
 
 
 class Move(Body):
-    """Messages by their positions, or the first ones, up to `count`, that a filter lets through."""
+    """Messages by their positions, or the first `count` that match a filter."""
 
     positions: Annotated[list[Annotated[int, Field(ge=0, lt=1 << 63)]], Field(max_length=MAX_MOVED)] | None = None
     filter: dict[str, JsonValue] | None = None
@@ -265,7 +265,7 @@ class Move(Body):
 
 @router.post("/queues/{vhost:name}/{queue:name}/messages/move", response_model=None)
 async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -> dict[str, object]:
-    """Move ready messages. One that no queue would take stays where it is."""
+    """Move ready messages. A message that no queue accepts stays where it is."""
     source = readable(caller, vhost, queue)
     target, key = _target(caller, source, body.destination)
     may_use = _usable_keys(caller, target)
@@ -296,7 +296,7 @@ async def move(here: Here, caller: Member, vhost: str, queue: str, body: Move) -
 
 
 def _target(caller: Caller, source: Queue, destination: Destination) -> tuple[Queue | Exchange, str | None]:
-    """Where to, if the caller may publish there."""
+    """The target queue or exchange and the routing key. Checks that the caller may publish there."""
     home = source.vhost
     permit = caller.permit_in(home)
     if (destination.queue is None) == (destination.exchange is None):
@@ -318,7 +318,7 @@ def _target(caller: Caller, source: Queue, destination: Destination) -> tuple[Qu
 
 
 def _usable_keys(caller: Caller, target: Queue | Exchange) -> Callable[[str], bool]:
-    """Which routing keys the caller may publish there with, when each message keeps its own."""
+    """Which routing keys the caller may publish with, when each message keeps its own."""
     if not isinstance(target, Exchange) or target.kind != "topic":
         return lambda key: True
     return partial(caller.context.broker.permissions.allows_topic, caller.user.name, target.vhost, "write", target.name)

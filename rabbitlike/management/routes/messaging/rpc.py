@@ -1,4 +1,4 @@
-"""Request and response over HTTP: publish a request, wait for its direct reply. Beyond RabbitMQ."""
+"""RPC over HTTP: publish a request and wait for its direct reply. Beyond RabbitMQ."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Requested(Body):
     payload: str = ""
     payload_encoding: str = "string"
     properties: Arguments = Field(default_factory=dict)
-    #: For those who do not give it in the path.
+    #: Used if the path contains no routing key.
     routing_key: str = ""
 
 
 class PendingReply:
-    """Whoever waits for the reply to one request, under a name nobody else has."""
+    """The pending reply to one request, under a unique reply name."""
 
     def __init__(self, correlation_id: str) -> None:
         self.name = make_reply_name()
@@ -48,7 +48,7 @@ class PendingReply:
 
     def deliver(self, address: bytes, properties: bytes, body: bytes) -> bool:
         reply = Properties(properties)
-        # Who leaves the id out means us: the name is ours alone.
+        # A reply without correlation id is accepted: the reply name is unique.
         if not self.reply.done() and reply.correlation_id in (None, self._correlation_id):
             self.reply.set_result((reply, body))
         return True
@@ -69,9 +69,9 @@ async def call(
     body: Requested,
     timeout_s: Timeout = TIMEOUT_S,
 ) -> Response:
-    """Publish a request and answer with the first reply to it: 504 when none comes in time, 404 when no queue takes it.
+    """Publish a request and answer with the first reply: 504 if none arrives in time, 404 if no queue takes it.
 
-    Whoever serves it replies to its `reply_to`, through the default exchange, with its `correlation_id`.
+    The server replies to its `reply_to` through the default exchange, with its `correlation_id`.
     """
     return lists.one(request, await _ask(here, caller, vhost, exchange, routing_key, body, timeout_s))
 
@@ -86,7 +86,7 @@ async def call_with_key_in_body(
     body: Requested,
     timeout_s: Timeout = TIMEOUT_S,
 ) -> Response:
-    """The same, with the routing key in the body: it may be empty."""
+    """Publish a request with the routing key in the body, which allows an empty key."""
     return lists.one(request, await _ask(here, caller, vhost, exchange, body.routing_key, body, timeout_s))
 
 
@@ -138,6 +138,6 @@ def _checked(properties: dict[str, JsonValue], timeout_s: float) -> dict[str, Js
         raise bad_request(["not_string", "correlation_id"])
     given = dict(properties)
     given["correlation_id"] = correlation_id or token_urlsafe(12)
-    # Nobody waits for it any longer than that.
+    # After the timeout the reply is not wanted any more.
     given.setdefault("expiration", str(max(1, int(timeout_s * 1000))))
     return given

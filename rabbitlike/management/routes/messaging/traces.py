@@ -1,4 +1,4 @@
-"""Traces: the life of one message by its id, and events by queue, kind and time, out of the event log."""
+"""Traces from the event log: the events of one message by its id, and events by queue, kind and time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 router = Router("traces")
 
-#: Without a time, files are looked at that are at most so old.
+#: Maximum age of the event files searched if no time is given.
 FILES_MS = 86_400_000
 
 Files = Annotated[Literal["true", "false"], Query(description="Whether the files of the event log are searched too.")]
@@ -39,7 +39,7 @@ async def read_life(
     until: Until = None,
     limit: Limit = 1000,
 ) -> Response:
-    """All that is known of the messages of this id, oldest first; 404 when that is nothing."""
+    """All events of the messages with this id, oldest first; 404 if there are none."""
     caller.vhost(vhost)
     question = Question(vhost, message_id, since_ms=since, until_ms=until, limit=limit)
     found = await _find(caller, question, with_files=files == "true")
@@ -83,7 +83,7 @@ async def _find(caller: Caller, question: Question, *, with_files: bool) -> list
         if question.since_ms is None:
             question = question._replace(since_ms=max(0, here.broker.clock.now_ms() - FILES_MS))
         for row in await asyncio.to_thread(look, question):
-            # What was written lately is in memory, too.
+            # Recent events are both in files and in memory.
             found.setdefault(row["seq"], row)
     return [found[seq] for seq in sorted(found, key=_number)][-question.limit :]
 

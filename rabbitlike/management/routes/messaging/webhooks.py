@@ -1,4 +1,4 @@
-"""How the addresses are doing that are told of dead letters. Beyond RabbitMQ."""
+"""The state of webhook addresses. Beyond RabbitMQ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = Router("webhooks")
 
 @router.get("/webhooks", response_model=None)
 async def read(request: Request, here: Here, caller: Monitor) -> Response:
-    """Each address that was told of a death since the start, what waits for it, and how it last answered."""
+    """List the addresses that got webhooks since the start, with their queued alerts and last result."""
     return await lists.answer(
         request, here.webhooks.targets(), WebhookTarget.view, order=("url",), name_of=lambda target: masked(target.url)
     )

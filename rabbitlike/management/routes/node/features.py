@@ -1,4 +1,4 @@
-"""What this broker can do, in the words of RabbitMQ's versions: feature flags, deprecated features, extensions."""
+"""The broker's features in RabbitMQ's terms: feature flags, deprecated features, extensions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rabbitlike.management.listing import lists
 
 router = Router()
 
-#: All that RabbitMQ 3.13 has, and all enabled: clients look whether they may use what stands behind them.
+#: All feature flags of RabbitMQ 3.13, enabled: clients check whether they may use the features.
 _FLAGS: Final = {
     "classic_mirrored_queue_version": "Support setting version for classic mirrored queues",
     "classic_queue_type_delivery_support": "Bug fix for classic queue deliveries using mixed versions",
@@ -42,7 +42,7 @@ _FLAGS: Final = {
 }
 _BY_THE_AGENT: Final = ("drop_unroutable_metric", "empty_basic_get_metric")
 
-#: parity: what RabbitMQ announces the end of and this broker has.
+#: parity: features that RabbitMQ deprecates and this broker has.
 _DEPRECATED: Final = {
     "global_qos": "QoS with global set on basic.qos",
     "management_metrics_collection": "Rates and totals in the management API",
@@ -68,7 +68,7 @@ async def feature_flags(request: Request, caller: Administrator) -> Response:
 
 @router.put("/feature-flags/{flag:name}/enable", status_code=204)
 async def enable_feature_flag(flag: str, caller: Administrator) -> None:
-    """They are enabled already."""
+    """Does nothing: all feature flags are enabled."""
     if flag not in _FLAGS:
         raise bad_request("unsupported")
 
@@ -108,5 +108,5 @@ async def extensions(caller: Member) -> Reply:
 
 @router.get("/version")
 async def version(here: Here) -> Reply:
-    """parity: a login page of RabbitMQ 4 asks before anybody has logged in."""
+    """parity: needs no login, because a login page of RabbitMQ 4 asks first."""
     return Reply(here.settings.version)

@@ -1,4 +1,4 @@
-"""Health checks: 200 with `{"status": "ok"}`, or 503 with what is wrong. parity: any user of the management may ask."""
+"""Health checks: 200 with `{"status": "ok"}`, or 503 with the problem. parity: any management user may call them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RESOURCES: Final = {MEMORY: "memory", DISK: "disk space"}
 _DAY_S: Final = 86_400
 _UNITS_S: Final = {"days": _DAY_S, "weeks": 7 * _DAY_S, "months": 28 * _DAY_S, "years": 365 * _DAY_S}
 _LONGEST: Final = 18  # digits
-#: What the aliveness test declares. parity
+#: Name of the queue that the aliveness test declares. parity
 TESTED_QUEUE: Final = "aliveness-test"
 
 
@@ -67,7 +67,7 @@ async def protocol_listener(protocols: str, here: Here, caller: Member) -> Reply
     active = list(dict.fromkeys(each.protocol for each in listeners_of(here)))
     missing = [each for each in asked if each not in active]
     if missing:
-        # parity: up to 3.x a single name, since 4.x a list of them.
+        # parity: up to 3.x a single name, since 4.x a list.
         return failed("No active listener", missing=missing[0] if len(asked) == 1 else missing, protocols=active)
     return ok(protocol=asked[0]) if len(asked) == 1 else ok(protocols=active)
 
@@ -85,7 +85,7 @@ async def certificate_expiration(within: str, unit: str, here: Here, caller: Mem
 
 @router.get("/health/checks/virtual-hosts")
 async def virtual_hosts(here: Here, caller: Member) -> Reply:
-    """A vhost that is there is up: none of them can be down alone, as in RabbitMQ."""
+    """ok if there is a vhost. A single vhost cannot be down, unlike in RabbitMQ."""
     return ok() if here.broker.vhosts else failed("Some virtual hosts are down", **{"virtual-hosts": []})
 
 
@@ -98,7 +98,7 @@ async def node_is_critical(caller: Member) -> Reply:
 @router.get("/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern:name}")
 @router.get("/health/checks/quorum-queues-without-elected-leaders/all-vhosts")
 async def leaders_everywhere(caller: Member) -> Reply:
-    """A queue here is its own leader."""
+    """Always ok: every queue is its own leader."""
     return ok()
 
 
@@ -115,7 +115,7 @@ async def leaders(vhost: str, here: Here, caller: Member) -> Reply:
 @router.get("/health/checks/is-in-service")
 @router.get("/health/checks/reached-target-cluster-size")
 async def always(caller: Member) -> Reply:
-    """Whoever can be asked has recovered everything, and is the whole cluster."""
+    """Always ok: a broker that answers has finished recovery, and the cluster has one node."""
     return ok()
 
 
@@ -126,7 +126,7 @@ async def below_node_connection_limit(here: Here, caller: Member) -> Reply:
 
 @router.get("/health/checks/ready-to-serve-clients")
 async def ready_to_serve_clients(here: Here) -> Reply:
-    """The one check that asks for no password: for probes."""
+    """For probes: the only check that needs no password."""
     if not any(each.protocol in ("amqp", "amqp/ssl") for each in listeners_of(here)):
         return failed("no active listeners for AMQP/AMQPS")
     if not _has_room(here):
@@ -139,7 +139,7 @@ def _has_room(here: Context) -> bool:
     return limit == 0 or len(here.broker.connections) < limit
 
 
-# Older ways to ask
+# Older paths
 
 
 @router.get("/healthchecks/node/{node:name}")
@@ -157,7 +157,7 @@ async def node_check(here: Here, caller: Member) -> Reply:
 
 @router.get("/aliveness-test/{vhost:name}")
 async def aliveness_test(vhost: str, caller: Member) -> Reply:
-    """Declare a queue, publish a message to it and get it. parity: the queue is left for the next time."""
+    """Declare a queue, publish a message to it and get it. parity: the queue remains for the next test."""
     home = caller.vhost(vhost)
     broker = caller.context.broker
     check_unblocked(broker)

@@ -1,4 +1,4 @@
-"""What a probe without a password may ask: is the broker up? Is it ready: see health.py."""
+"""Liveness for probes without a password: is the broker up? For readiness see health.py."""
 
 from rabbitlike import __version__
 from rabbitlike.management.http.routing import Router

@@ -1,4 +1,4 @@
-"""The broker's log: what was logged last, and a stream of what is logged now."""
+"""The broker's log: recent lines, and a stream of new ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rabbitlike.management.node.log_lines import LogLine, LogLines
 
 router = Router("log")
 
-#: After so long a silence a comment is sent, so that whoever is between does not take the stream for dead.
+#: After this silence a comment is sent, so that proxies do not close the stream.
 SILENCE_S: Final = 15.0
 
 
 @router.get("/logs", response_class=PlainTextResponse, response_model=None)
 async def read(here: Here, caller: Administrator) -> Response:
-    """The last lines as text."""
+    """The recent lines as text."""
     return PlainTextResponse("".join(_text(line) for line in here.logs.kept))
 
 
@@ -35,7 +35,7 @@ def _text(line: LogLine) -> str:
 
 @router.get("/livelog", response_model=None)
 async def follow(here: Here, caller: Administrator) -> Response:
-    """Server-sent events, one for each line; `event: lost` tells of lines that were not sent because of haste."""
+    """Server-sent events, one per line; `event: lost` reports lines that a slow client missed."""
     if here.logs.is_full:
         raise ApiError(503, "service_unavailable", "too many follow the log already")
     return StreamingResponse(_events(here.logs), media_type="text/event-stream")

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: on the management port for monitors, on a port of their own for everybody who reaches it."""
+"""Prometheus metrics: on the management port for monitors, on a separate port without a login."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _answer(here: Context, asked: Selection) -> StreamingResponse:
 
 
 def _detailed(request: Request) -> Selection:
-    """parity: vhosts that are not there count for nothing; without any, all are meant."""
+    """parity: unknown vhosts are ignored; without `vhost` all are selected."""
     given = request.query_params
     vhosts = frozenset(given.getlist("vhost")) if "vhost" in given else None
     return Selection("detailed", frozenset(given.getlist("family")), vhosts)
@@ -60,7 +60,7 @@ async def open_metrics_detailed(request: Request, here: Here) -> StreamingRespon
 
 
 def create_metrics_api(context: Context) -> FastAPI:
-    """What the port without a login serves: metrics, and nothing else."""
+    """The app for the port without a login: it serves only metrics."""
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     api.state.context = context
     errors.install(api, partial(allowed_methods, (open_router,)))

@@ -1,4 +1,4 @@
-"""The one node there is. parity: for monitors."""
+"""The single node. parity: for monitors."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ async def relative_memory(node: str, here: Here, caller: Monitor) -> dict[str, o
 @router.get("/{node:name}/memory/ets")
 @router.get("/{node:name}/memory/ets/{filter:name}")
 async def tables(node: str, here: Here, caller: Monitor) -> dict[str, object]:
-    """There are no Erlang tables."""
+    """Empty: there are no Erlang tables."""
     _known(node, here)
     return {"ets_tables": "no_tables"}

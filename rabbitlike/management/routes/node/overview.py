@@ -1,4 +1,4 @@
-"""The broker at a glance, and its name."""
+"""The overview of the broker, and its cluster name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 router = Router()
 
-#: What is kept for how long, in seconds, as tools offer it: parity, rounded down from what is really kept.
+#: How far back history reaches, in seconds, as offered to tools. parity: rounded down from what is kept.
 RETAINED: Final = {
     "global": [age_s // 600 * 600 for age_s, _ in RETENTION],
     "basic": [600],
@@ -72,7 +72,7 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
     sums = await queue_sums(vhosts)
     totals: View = {name: getattr(sums, name) for name in LENGTHS}
     reading.annotate(totals, LENGTHS, ages.lengths)
-    # Those that wait for their next try, as each queue tells; and those that are in no queue yet, as each vhost does.
+    # First the messages that await a retry, from the queues; then those that no queue has yet, from the vhosts.
     totals["messages_delayed"] = sums.messages_delayed
     view["messages_delayed"] = sum(vhost.delays.pending for vhost in vhosts)
     view["message_stats"] = stats
@@ -91,7 +91,7 @@ async def overview(request: Request, here: Here, caller: Member, ages: WithAges)
 
 
 def _message_stats(vhosts: Iterable[Vhost]) -> View:
-    """parity: here all counts stand, also those that are 0."""
+    """parity: all counts, including those that are 0."""
     stats: dict[str, int] = dict.fromkeys((*IN, *OUT, *DISK, "deliver_get"), 0)
     for vhost in vhosts:
         for name in (*IN, *OUT, *DISK, "deliver_get"):
@@ -100,7 +100,7 @@ def _message_stats(vhosts: Iterable[Vhost]) -> View:
 
 
 async def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_monitor: bool) -> View:
-    """parity: whoever is no monitor sees their own connections alone, and no consumers."""
+    """parity: without the monitoring tag users see only their own connections, and no consumers."""
     slices = lists.Slices()
     connections = channels = 0
     for client in list(here.broker.connections):
@@ -117,7 +117,7 @@ async def _object_totals(here: Context, user: str, vhosts: list[Vhost], *, is_mo
 
 
 def _joined(value: object) -> object:
-    """parity: Erlang's io lists are taken for the text they hold: lists of texts, of octets, and of such lists."""
+    """parity: an Erlang io list stands for the text it holds: lists of texts, of octets, and of such lists."""
     if not isinstance(value, list):
         return value
     octets = bytearray()

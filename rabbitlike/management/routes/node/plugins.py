@@ -1,6 +1,6 @@
-"""What RabbitMQ's plugins add to the API and this broker has none of: empty lists.
+"""Empty lists for objects of RabbitMQ plugins that this broker does not have.
 
-Tools ask for them without looking which plugins there are, and stop at a 404.
+Tools request them without a check of the enabled plugins, and stop at a 404.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operator may ask of the management itself: forget its statistics, show its options."""
+"""Upkeep of the management itself: reset statistics, show options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rabbitlike.management.http.routing import Router
 
 router = Router()
 
-#: Shown by name and never by value.
+#: Options with one of these words in their name are shown without their value.
 _SECRET: Final = ("password", "secret", "token", "keyfile")
 
 
@@ -31,12 +31,12 @@ async def reset_node(node: str, here: Here, caller: Administrator) -> None:
 
 @router.post("/rebalance/queues", status_code=204)
 async def rebalance(caller: Administrator) -> None:
-    """There is one node for all of them."""
+    """Does nothing: one node holds all queues."""
 
 
 @router.get("/config/effective")
 async def effective_config(here: Here, caller: Administrator) -> dict[str, object]:
-    """Every option with its value; of secrets, whether there is one."""
+    """Every option with its value; for secrets, only whether they are set."""
     settings = here.settings
     shown: dict[str, object] = {}
     for each in fields(settings):

@@ -1,4 +1,4 @@
-"""Definitions, whole and of one vhost: export in slices, import in slices. For administrators."""
+"""Definitions of all vhosts or one: export and import, both in slices. For administrators."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 router = Router("definitions")
 
-#: How many entries an import has passed over.
+#: Header with the number of entries that an import skipped.
 SKIPPED: Final = "x-skipped-entries"
-#: What may be a file's name in a header without quotes.
+#: File names that need no quotes in a header.
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-#: A place on this server.
+#: A path on this server.
 _PLACE: Final = re.compile(r"(?!//)[./\w#?&=%-]+", re.ASCII)
 
 
@@ -65,7 +65,7 @@ def _export(request: Request, caller: Caller, vhost: str | None) -> Response:
 
 
 async def _written(fields: Iterator[tuple[str, object]]) -> AsyncIterator[bytes]:
-    """The document, a millisecond's work at a time."""
+    """The document in pieces, each a slice of work."""
     slices = Slices()
     part = bytearray()
     before = b"{"
@@ -91,7 +91,7 @@ async def _written(fields: Iterator[tuple[str, object]]) -> AsyncIterator[bytes]
 @router.post("/definitions", status_code=204, response_model=None)
 @router.post("/all-configuration", status_code=204, response_model=None)
 async def load(request: Request, caller: Administrator) -> Response:
-    """JSON, or a form with it as `file`."""
+    """Import definitions: JSON, or a form with JSON as `file`."""
     return await _import(request, caller, None)
 
 
@@ -114,7 +114,7 @@ async def _import(request: Request, caller: Caller, vhost: str | None) -> Respon
     except DefinitionsError as error:
         raise bad_request(str(error)) from None
     finally:
-        # What was taken in before a fault is there to stay: others may have changed the broker since the dry run.
+        # Entries imported before an error stay: other clients may have changed the broker since the dry run.
         await stored(broker)
     headers = {SKIPPED: str(len(taken.skipped))}
     if redirect:
@@ -123,7 +123,7 @@ async def _import(request: Request, caller: Caller, vhost: str | None) -> Respon
 
 
 async def _taken(broker: Broker, steps: Iterator[None]) -> None:
-    """As many entries in a turn as a millisecond is good for."""
+    """Import as many entries per turn as one slice allows."""
     slices = Slices()
     is_done = False
     while not is_done:
@@ -137,7 +137,7 @@ async def _taken(broker: Broker, steps: Iterator[None]) -> None:
 
 
 async def _document(request: Request) -> tuple[Json, str]:
-    """What is to be imported, and where the caller's browser wants to be sent."""
+    """The document, and the URL that the browser asked to be redirected to."""
     if not request.headers.get("content-type", "").startswith(MULTIPART):
         return await _object(await request.body()), ""
     try:
@@ -163,7 +163,7 @@ async def _object(body: bytes) -> Json:
 
 
 async def _parsed(body: bytes) -> Json:
-    """What a file says; it may begin as some editors let files begin."""
+    """The parsed file; ignores a byte order mark, which some editors write."""
     if not body.strip():
         return {}
     try:

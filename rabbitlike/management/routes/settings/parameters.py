@@ -1,4 +1,4 @@
-"""Runtime parameters of components, per vhost, and global ones. For policymakers, where they have a permission."""
+"""Runtime parameters of components by vhost, and global ones. For policymakers with a permission in the vhost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def read_those_of_vhost(request: Request, caller: Policymaker, component: 
 
 
 def _all(broker: Broker) -> Iterator[Parameter]:
-    """parity: operator policies are shown as what they are in RabbitMQ, too; they are set elsewhere."""
+    """parity: operator policies appear among the parameters too, as in RabbitMQ; other routes set them."""
     yield from broker.parameters
     for vhost in broker.vhosts.values():
         for policy in vhost.policies.all(OPERATOR_POLICY):

@@ -1,6 +1,6 @@
-"""Policies and operator policies: settings by name, changed while queues and exchanges are in use.
+"""Policies and operator policies: named settings that may change while queues and exchanges are in use.
 
-parity: whoever may see a vhost may list its policies; a policymaker sets them, an administrator those of operators.
+parity: users who see a vhost may list its policies; policymakers set policies, administrators operator policies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ router = Router()
 
 
 class PolicyBody(BaseModel):
-    """A policy as it is put; the broker checks it."""
+    """A policy as sent; the broker validates it."""
 
     pattern: JsonValue
     definition: JsonValue
@@ -123,7 +123,7 @@ async def _set(caller: Caller, vhost: str, kind: PolicyKind, name: str, body: Po
 
 
 def whole_definition(definition: Json, known: Policy | None) -> Json:
-    """The definition that was sent, with credentials the caller was not shown. Raises ValueError."""
+    """The definition as sent, with masked credentials restored from the known policy. Raises ValueError."""
     if not isinstance(definition, dict):
         return definition
     return unmasked_definition(definition, {} if known is None else known.definition)
@@ -141,7 +141,7 @@ async def _clear(caller: Caller, vhost: str, kind: PolicyKind, name: str) -> Res
 
 
 async def applied(vhost: Vhost) -> None:
-    """When every queue has heard of the change, and it is stored. Queues hear of it also if the caller goes away."""
+    """Wait until all queues have the change and it is stored. Queues also get it if the caller disconnects."""
     while vhost.policies.is_behind:
         await asyncio.sleep(0)
         with turn(vhost.broker):

@@ -1,4 +1,4 @@
-"""Bindings: lists, those between two ends, making and removing one."""
+"""Bindings: list all, or those between two ends; create and delete one."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ router = Router("bindings")
 
 BINDING_ORDER: Final = ("vhost", "source", "type", "destination", "routing_key", "properties_key")
 
-#: What a binding leads to, in paths.
+#: Kind of a binding's destination, in paths.
 Kind = Annotated[Literal["e", "q"], Path(description="e: an exchange, q: a queue")]
 
 
 def _key(value: object) -> object:
-    """parity: a number is taken for its text, and null is taken: here it is the empty key."""
+    """parity: a number is accepted as text, and null as the empty key."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else value
@@ -46,7 +46,7 @@ class NewBinding(Body):
 
 
 def bindings_in(vhosts: list[Vhost]) -> Iterator[views.View]:
-    """Those of the default exchange first, which are not kept anywhere."""
+    """Bindings of each vhost. Those of the default exchange come first; they exist only as views."""
     for vhost in vhosts:
         for queue in list(vhost.queues.values()):
             yield views.default_binding(queue)
@@ -109,13 +109,13 @@ async def bind(
     if exchange.durable and end.durable:
         await stored(here.broker)
     properties_key = Binding(name, end, key, arguments).properties_key
-    # parity: beside the path that was asked.
+    # parity: relative to the requested path.
     location = f"{quote(destination, safe='', errors='surrogateescape')}/{quote(properties_key, safe='~')}"
     return Response(status_code=201, headers={"Location": location})
 
 
 def _spelt(given: str) -> str:
-    """parity: a key that was not encoded by itself before it came into the path is understood as well."""
+    """parity: a properties key that was not encoded before it was put into the path is accepted too."""
     keep = "surrogateescape"
     parts = (unquote_plus(part, errors=keep) for part in given.split("~"))
     return "~".join(quote_plus(part, safe="", errors=keep) for part in parts)

@@ -1,4 +1,4 @@
-"""Exchanges: lists, one exchange, declaring, deleting, its bindings."""
+"""Exchanges: list, show, declare and delete them, and list their bindings."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def delete(
 
 @router.get("/exchanges/{vhost:name}/{exchange:name}/bindings/source", response_model=None)
 async def read_bindings_from(request: Request, caller: Member, vhost: str, exchange: str) -> Response:
-    """The bindings that leave it."""
+    """Bindings with this exchange as source."""
     home = caller.vhost(vhost)
     name = exchange_name(exchange)
     if not name:
@@ -126,7 +126,7 @@ async def read_bindings_from(request: Request, caller: Member, vhost: str, excha
 
 @router.get("/exchanges/{vhost:name}/{exchange:name}/bindings/destination", response_model=None)
 async def read_bindings_to(request: Request, caller: Member, vhost: str, exchange: str) -> Response:
-    """The bindings that lead to it."""
+    """Bindings with this exchange as destination."""
     home = caller.vhost(vhost)
     end = home.exchanges.get(exchange_name(exchange))
     arriving = [] if end is None else list(home.bindings_to(end))

@@ -1,4 +1,4 @@
-"""Queues: lists, one queue, declaring, deleting, purging, and what else an operator may do to one."""
+"""Queues: list, show, declare, delete and purge them, and other operations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Action(Body):
 
 
 def find(caller: Caller, vhost: str, name: str) -> Queue:
-    """The queue, for looking at it; 404 when there is none."""
+    """The queue, to read its state. Raises 404 if it does not exist."""
     queue = caller.vhost(vhost).queues.get(name)
     if queue is None:
         raise not_found()
@@ -47,14 +47,14 @@ def find(caller: Caller, vhost: str, name: str) -> Queue:
 
 
 def take(caller: Caller, vhost: str, name: str, needed: Access) -> Queue:
-    """The queue, for doing something to it that takes this access; an exclusive one is its owner's alone."""
+    """The queue, for an operation that needs this access. Raises an error for another connection's exclusive queue."""
     queue = find(caller, vhost, name)
     caller.permit_in(queue.vhost)(needed, "queue", name)
     return queue.vhost.queue(name)
 
 
 def readable(caller: Caller, vhost: str, name: str) -> Queue:
-    """The queue, for reading its messages: who may not read is not even told what there is."""
+    """The queue, to read its messages. Checks the permission first, so that a 403 does not reveal whether it exists."""
     home = caller.vhost(vhost, "vhost_not_found")
     caller.permit_in(home)("read", "queue", name)
     if name not in home.queues:
@@ -140,7 +140,7 @@ async def read_bindings(request: Request, caller: Member, vhost: str, queue: str
 
 @router.post("/queues/{vhost:name}/{queue:name}/actions", status_code=204, response_model=None)
 async def act(caller: Administrator, vhost: str, queue: str, body: Action) -> Response:
-    """parity: for mirrored queues; here there is nothing to synchronise, which is done at once."""
+    """parity: actions of mirrored queues. Here there is nothing to synchronise, so they succeed at once."""
     if queue not in caller.vhost(vhost, "vhost_not_found").queues:
         raise not_found("queue_not_found")
     if body.action not in ("sync", "cancel_sync"):
@@ -153,7 +153,7 @@ async def act(caller: Administrator, vhost: str, queue: str, body: Action) -> Re
 
 @router.put("/queues/{vhost:name}/{queue:name}/pause", status_code=204, response_model=None)
 async def pause(here: Here, caller: Member, vhost: str, queue: str) -> Response:
-    """Let the queue take messages in, but hand none out."""
+    """Pause deliveries; the queue still accepts messages."""
     found = take(caller, vhost, queue, "configure")
     with turn(here.broker):
         found.vhost.pause_queue(found)
@@ -174,7 +174,7 @@ async def resume(here: Here, caller: Member, vhost: str, queue: str) -> Response
 
 @router.get("/queues/{vhost:name}/{queue:name}/priority/stats", response_model=None)
 async def read_priorities(request: Request, caller: Member, vhost: str, queue: str) -> Response:
-    """How the levels of a queue are served: `priorities` of the queue, and by which rule."""
+    """The `priorities` of a queue and the rule by which they are served."""
     found = find(caller, vhost, queue)
     settings = found.settings
     return lists.one(
@@ -189,7 +189,7 @@ async def read_priorities(request: Request, caller: Member, vhost: str, queue: s
 
 @router.get("/queues/{vhost:name}/{queue:name}/unacked", response_model=None)
 async def read_unacked(request: Request, caller: Member, vhost: str, queue: str) -> Response:
-    """What was handed out and is not settled: where it is, and since when."""
+    """Unacked messages: which consumer or lease holds them, and since when."""
     found = take(caller, vhost, queue, "read")
     held = (delivery for channel in views.unacked_of(found) for delivery in channel)
     return await lists.answer(request, held, order=("position",))

@@ -1,4 +1,4 @@
-"""What concerns replicas and their balance: there is one node, and it holds every queue."""
+"""Replicas and their balance: the single node holds every queue."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def _check(here: Here, queue_type: str, body: Replica) -> None:
 
 @router.post("/queues/quorum/replicas/on/{node:name}/grow", status_code=204, response_model=None)
 async def grow(caller: Administrator, node: str) -> Response:
-    """Every queue has its replica there already, or there is no such node."""
+    """Does nothing: on the single node every queue has its replica, and other nodes do not exist."""
     return Response(status_code=204)
 
 
 @router.delete("/queues/quorum/replicas/on/{node:name}/shrink", status_code=202, response_model=None)
 async def shrink(caller: Administrator, node: str) -> Response:
-    """parity: last replicas stay."""
+    """Does nothing. parity: the last replica of a queue is kept."""
     return Response(status_code=202)

@@ -1,6 +1,6 @@
-"""The JSON Schemas of queues and exchanges: which there are, and how often something did not conform.
+"""The JSON Schemas of queues and exchanges: a list, and counts of messages that did not conform.
 
-They are set as arguments or by policies, and only listed here.
+Arguments and policies set them.
 """
 
 from __future__ import annotations

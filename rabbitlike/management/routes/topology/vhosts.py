@@ -1,4 +1,4 @@
-"""Vhosts: lists, one vhost, making, changing, protecting and deleting them, and who may do what there."""
+"""Vhosts: list, show, create, change, protect and delete them, and list permissions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 router = Router("vhosts")
 
-#: How often a request looks whether a vhost is deleted, which may take many turns.
+#: Interval of checks whether a vhost is deleted, which may take many turns.
 LOOK_S: Final = 0.005
 
 
@@ -33,7 +33,7 @@ class VhostBody(BaseModel):
     description: str | None = None
     tags: str | list[str] | None = None
     default_queue_type: str | None = None
-    #: What it was called in RabbitMQ 3.11.
+    #: Its name in RabbitMQ 3.11.
     defaultqueuetype: str | None = None
     tracing: bool | None = None
     protected_from_deletion: bool | None = None
@@ -73,8 +73,8 @@ async def read(request: Request, caller: Administrator, vhost: str) -> Response:
 
 @router.put("/vhosts/{vhost:name}", status_code=201, responses={204: {}}, response_model=None)
 async def put(caller: Administrator, vhost: str, body: VhostBody) -> Response:
-    """Whoever makes one may do everything in it. parity: what is not said of an existing one is empty from now on, but
-    for its default queue type."""
+    """Create or change a vhost. The creator gets all permissions in it. parity: options absent from the body are
+    cleared in an existing vhost, except its default queue type."""
     checked_name(vhost, "vhost")
     broker = caller.context.broker
     await _until_deleted(broker, vhost)
@@ -94,14 +94,14 @@ async def put(caller: Administrator, vhost: str, body: VhostBody) -> Response:
 
 
 async def _until_deleted(broker: Broker, vhost: str) -> None:
-    """Until nothing is left of a vhost of this name."""
-    while vhost in broker.deletions:  # noqa: ASYNC110 - rare, and the broker knows no asyncio
+    """Wait until the deletion of a vhost of this name is complete."""
+    while vhost in broker.deletions:  # noqa: ASYNC110 - rare, and the broker does not use asyncio
         await asyncio.sleep(LOOK_S)
 
 
 @router.delete("/vhosts/{vhost:name}", status_code=204, response_model=None)
 async def delete(caller: Administrator, vhost: str) -> Response:
-    """All in it goes, and its connections are closed."""
+    """Delete a vhost with all its contents, and close its connections."""
     if find(caller, vhost).is_protected:
         reason = f"Refusing to delete virtual host '{vhost}' because it is protected from deletion"
         raise ApiError(412, "precondition_failed", reason)
@@ -148,7 +148,7 @@ async def _protect(caller: Caller, vhost: str, is_protected: bool) -> Response:
 
 @router.post("/vhosts/{vhost:name}/start/{node:name}", status_code=204, response_model=None)
 async def start(caller: Administrator, vhost: str, node: str) -> Response:
-    """A vhost that is there runs."""
+    """Does nothing: every vhost is running."""
     find(caller, vhost)
     if node != views.node_name(caller.context.broker.settings):
         raise bad_request(f"Unknown node: {node}")
