@@ -86,7 +86,7 @@ def _load_httpx() -> None:
     httpx omits its command line if Click is not installed.
     """
     if "httpx" not in sys.modules and "click" not in sys.modules:
-        sys.modules["click"] = None  # type: ignore[assignment]  # type: ignore[assignment]  # makes `import click` fail
+        sys.modules["click"] = None  # type: ignore[assignment]  # makes `import click` fail
         try:
             import httpx  # noqa: F401
         finally:

@@ -187,8 +187,7 @@ def fitting(rows: Sequence[View], shown: Sequence[Column], width: int) -> list[C
 
 
 def _least_width(rows: Sequence[View], column: Column, width: int) -> int:
-    """Return the width a column needs: all digits of a number, up to half the table for a name, a minimum for other
-    text."""
+    """Return the width a column needs: all digits of a number, half the table for a name, a minimum for others."""
     values = [value_at(row, column.path) for row in rows]
     longest = max((len(pretty(column.path, value).plain) for value in values), default=0)
     heading = max(len(word) for word in column.title.replace("_", " ").split())

@@ -30,8 +30,7 @@ Answered = Callable[[int, bytes], None]
 def post_all(
     address: Address, names: tuple[str, ...], bodies: Iterable[bytes], answered: Answered, *, rate: float | None = None
 ) -> None:
-    """POST each body to one path, at most `rate` per second; call `answered`, which may raise, per answer and in
-    order."""
+    """POST each body to one path, at most `rate` per second; call `answered` for each answer in order. It may raise."""
     asyncio.run(_post_all(address, names, bodies, answered, rate))
 
 
@@ -107,8 +106,7 @@ class _Pipeline(asyncio.Protocol):
             raise self._fault
 
     async def close(self) -> None:
-        """Close the connection. After a refusal, first wait for the answers in flight: a server may fail on the
-        loss."""
+        """Close the connection; after a refusal, first wait for answers, as some servers fail on a reset."""
         with contextlib.suppress(TimeoutError, Unreachable):
             async with asyncio.timeout(GRACE_S):
                 while self._pending and self._transport and isinstance(self._fault, Refused) and not self._is_ending:
