@@ -271,8 +271,7 @@ class Connection(FrameReader):
     # Frames
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
-        """Handle a frame. All frames arrive here, because the broker's frame reader does not know a client's
-        channels."""
+        """Handle a frame. All frames arrive here: the broker's frame reader does not know a client's channels."""
         if kind != HEARTBEAT_FRAME:  # a broker that blocks publishers still sends heartbeats
             self._moved_at = time.monotonic()
         if kind == METHOD_FRAME:

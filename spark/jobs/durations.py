@@ -31,8 +31,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 
 def shown(time_us: float | None) -> str:
-    """Format a duration for tables: 850 µs, 1.2 ms, 3.4 s, 2 min. 0 is `< 1 ms`: the broker's clock has
-    milliseconds."""
+    """Format a duration for tables: 850 µs, 1.2 ms, 3.4 s, 2 min. The broker's clock has ms, so 0 is < 1 ms."""
     if not time_us:
         return "–" if time_us is None else "< 1 ms"
     for unit, size, top in (("µs", 1, 1_000), ("ms", 1_000, 1_000_000), ("s", 1_000_000, 120_000_000)):
