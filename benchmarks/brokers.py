@@ -31,7 +31,7 @@ class CannotStart(Exception):
 
 
 class Place(enum.Enum):
-    """What a broker stores. Scenarios with the same place share a broker."""
+    """What a broker stores. Scenarios share a broker only if they have the same place."""
 
     MEMORY = "nothing outlives the broker, where it can be told so"
     DISK = "durable things are on disk"
@@ -190,7 +190,7 @@ _ASK_BUILD = (
 
 
 def rabbitmq_script() -> str | None:
-    """Return RabbitMQ's start script if it and Erlang are installed. Debian's wrapper requires root."""
+    """Return RabbitMQ's own start script if it and Erlang are installed: Debian's wrapper needs root and switches user."""
     if shutil.which("erl") is None:
         return None
     return next((place for place in RABBITMQ_PLACES if os.access(place, os.X_OK)), shutil.which("rabbitmq-server"))

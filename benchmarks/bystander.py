@@ -1,8 +1,8 @@
 """A well-behaved client under load: every 5 ms it publishes one message, gets it back and times that.
 
-with bystander(address) as client:
-...                     # the disturbance
-print(client.stop())    # count, p50, p99 and max in ms
+    with bystander(address) as client:
+        ...                     # the disturbance
+        print(client.stop())    # count, p50, p99 and max in ms
 
 It has its own process and connection, so the load affects it only through the broker. `python -m benchmarks.bystander
 HOST:PORT SECONDS` measures a running broker; `python -m benchmarks.bystander HOST:PORT large MIB…` measures while one

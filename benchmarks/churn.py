@@ -1,8 +1,8 @@
 """Creates and deletes connections, channels, queues, exchanges and consumers: does the broker's memory level off?
 
-python -m benchmarks.churn --minutes 9
+    python -m benchmarks.churn --minutes 9
 
-Nine lives a second, each with everything that an application may use once: a connection with two channels, an exchange,
+Nine clients a second, each using all that an application may use once: a connection with two channels, an exchange,
 five queues (plain, with a TTL, with dead letters, with retries, durable), consumers, 60 messages, some of them delayed,
 expired, rejected or retried, and an HTTP request. Some clients disconnect without closing. Prints the broker's resident
 memory per minute; the exit code is 1 if it grows by more than a megabyte a minute in the second half.

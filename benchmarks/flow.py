@@ -63,7 +63,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The measurements of one run. All processes share the clock of the times."""
+    """The measurements of one run. Times are on the clock that all processes share."""
 
     published: int
     delivered: int
@@ -266,7 +266,7 @@ def _open_feed(address: Address, load: Load, counters: Counters, lane: int) -> F
         client.select_confirms()
     cycle = b"".join(load.publishers[lane])
     repeats = max(1, BLOCK_BYTES // len(cycle))
-    if load.window:  # in pieces small enough that the window is never nearly full
+    if load.window:  # in small pieces, so that the window stays nearly full
         repeats = max(1, min(repeats, load.window // WINDOW_PIECES // len(load.publishers[lane])))
     return Feed(
         client,
@@ -392,7 +392,7 @@ def _read_some(drain: Drain, load: Load) -> bool:
 def _wake_at(drain: Drain, count: int) -> None:
     """Sleep until `count` bytes have arrived.
 
-    Otherwise a broker that writes in small pieces would wake the generator for each, at the cost of its own CPU.
+    Otherwise a broker that writes in small pieces would wake the generator for each, which costs the broker CPU time.
     """
     drain.client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 

@@ -6,7 +6,7 @@ exchange is named), in turn if there are several. It drops acks. All messages of
 canned deliveries are those of its first read. Single messages are forwarded at once unchanged: scenarios that measure a
 time read it from the body.
 
-python -m benchmarks.sink PORT
+    python -m benchmarks.sink PORT
 """
 
 import select

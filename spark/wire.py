@@ -459,8 +459,7 @@ class Connection(FrameReader):
         return taken
 
     def get(self, queue: str, count: int, *, no_ack: bool = False) -> list[Delivery]:
-        """Get up to `count` messages; fewer mean that the queue is empty. Sends many requests before it reads the first
-        answer."""
+        """Get up to `count` messages, fewer if the queue is empty; pipelines the requests."""
         request = methods.encode(methods.make(commands.Basic.Get, queue=queue, no_ack=no_ack), CHANNEL)
         taken: list[Delivery] = []
         while len(taken) < count:

@@ -130,8 +130,8 @@ class Soak:
             self._progress.print("stopping the loads", style="dim")
             deadline = time.perf_counter() + STOP_LIMIT_S
             for child in children:
-                child.take(START_LIMIT_S)  # wait until it has begun
-                with suppress(Refused):  # the runner killed it
+                child.take(START_LIMIT_S)  # skip the report of its start
+                with suppress(Refused):  # leaving the block kills it
                     child.take(max(0.1, deadline - time.perf_counter()))
 
     def _sample(self, watch: Watch, seconds: float) -> None:

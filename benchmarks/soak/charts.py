@@ -1,6 +1,6 @@
 """Charts of a soak as SVG, from its samples.
 
-python -m benchmarks.soak.charts FILE [FOLDER]     # FOLDER: docs/images by default
+    python -m benchmarks.soak.charts FILE [FOLDER]     # FOLDER: docs/images by default
 
 Each chart is one file without scripts or fonts; its colours follow the reader's light or dark theme.
 """

@@ -94,7 +94,7 @@ def _message(
     """Return one message per row; `besides` are columns that distinguish several results of one queue."""
     group = f.col(_GROUP) if _GROUP in of.columns else f.lit("")
     begins, ends = f.col("window_us"), f.col("window_us") + f.lit(window_us)
-    # Without milliseconds if the window starts on a whole second: 2026-11-16T12:00:00Z.
+    # With milliseconds: 2026-11-16T12:00:00.000Z.
     moment = f.date_format(f.timestamp_micros(begins), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
     seconds = window_us / 1_000_000
     parts = [f.lit(job), f.lit(name), f.col("vhost"), f.col("queue"), group]
