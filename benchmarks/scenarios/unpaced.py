@@ -1,4 +1,4 @@
-"""Publishers without flow control of their own, to one queue with consumers: messages per second that come out.
+"""Publishers that never wait, to one queue with consumers: messages per second that come out.
 
 Each sample uses a newly started broker with a data folder, because a backlog is paged to disk and its memory is part of
 the figure.

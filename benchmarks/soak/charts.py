@@ -2,7 +2,7 @@
 
     python -m benchmarks.soak.charts FILE [FOLDER]     # FOLDER: docs/images by default
 
-Each chart is one file without scripts or fonts; its colours follow the reader's light or dark theme.
+Each chart is one file without scripts or embedded fonts; its colours follow the reader's light or dark theme.
 """
 
 import itertools

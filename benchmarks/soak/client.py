@@ -71,7 +71,7 @@ class Exchange:
 
     def __init__(self, client: Client, queue: str, props: bytes) -> None:
         self.at_s, self.took_ms = array("d"), array("d")
-        #: Confirmed messages that did not come back, or not unchanged.
+        #: Confirmed messages that did not come back, or came back changed.
         self.lost = 0
         self._client = client
         self._queue = queue

@@ -79,7 +79,7 @@ def main(
     folder: Annotated[Path, typer.Option(help="Where report and results go.")] = Path("build/pipeline-demo"),
     verbose: Annotated[bool, typer.Option("--verbose")] = False,
 ) -> None:
-    """Start a broker, make traffic with failures, run the pipeline on it and show what it says."""
+    """Start a broker, make traffic with failures, run the pipeline on it and show the results."""
     console = Console()
     if not console.is_terminal:
         console.width = 120

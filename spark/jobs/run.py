@@ -67,8 +67,8 @@ def main(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show where errors come from.")] = False,
 ) -> None:
-    """Work out what became of messages, from the events a broker logged: throughput, waits, failures, starvation,
-    anomalies, poison messages. Prints tables; writes Parquet, publishes messages and draws a page if told where."""
+    """Analyse the events that a broker logged: throughput, waits, failures, starvation, anomalies, poison messages.
+    Prints tables; the options also write Parquet files, publish messages and draw a page."""
     from rabbitlike.spark.jobs.errors import told
 
     with told(errors, verbose):

@@ -14,8 +14,8 @@
 
 Invariants: a client end does what the transport and the event loop do and nothing more. Reads go to one shared buffer
 whose old content is overwritten before every read, `leftover` is put back at its start, paused or closed wires are not
-read, writes beyond the high-water mark pause delivery, `lost` is called once after the wire has closed. pamqp
-reads everything that the server writes, and no frame may exceed the negotiated frame-max.
+read, writes beyond the high-water mark pause delivery, `lost` is called once after the wire has closed. pamqp reads
+everything that the server writes, and no frame may exceed the negotiated frame-max.
 """
 
 from __future__ import annotations
