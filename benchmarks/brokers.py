@@ -190,7 +190,7 @@ _ASK_BUILD = (
 
 
 def rabbitmq_script() -> str | None:
-    """Return RabbitMQ's own start script, if both it and Erlang exist: Debian's wrapper needs root and switches user."""
+    """Return RabbitMQ's own start script, if it and Erlang exist: Debian's wrapper needs root and switches user."""
     if shutil.which("erl") is None:
         return None
     return next((place for place in RABBITMQ_PLACES if os.access(place, os.X_OK)), shutil.which("rabbitmq-server"))

@@ -124,8 +124,7 @@ def publish_paced(parent: Parent, address: Address, count: int) -> None:
             early = began + number / RATE - time.perf_counter()
             if early > 0:
                 time.sleep(early)
-            # The timestamp is the time of sending, not the planned one: a late wake-up does not count against the
-            # broker.
+            # The time of sending, not the planned one: a late wake-up does not count against the broker.
             _STAMP.pack_into(message, stamp_at, time.perf_counter_ns())
             client.send(message)
         parent.give(count / (time.perf_counter() - began))

@@ -1,5 +1,4 @@
-"""A publisher that keeps a window of unconfirmed persistent messages and records the fate of each; reads a queue
-back."""
+"""A publisher that keeps a window of unconfirmed persistent messages and records whether each was confirmed."""
 
 import threading
 import time
