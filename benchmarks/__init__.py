@@ -1,1 +1,1 @@
-"""Side-by-side load tests of AMQP brokers. A broker under test is always another process, never imported here."""
+"""Load tests that compare AMQP brokers. A broker under test is always another process and never imported here."""

@@ -19,7 +19,7 @@ from benchmarks.scenarios.scenario import Scenario
 SECONDS, QUICK_SECONDS = 3.0, 1.0
 BACKLOG, QUICK_BACKLOG = 1_000_000, 100_000
 NEEDED_FILES = 4096
-WIDTH = 160  # where there is no terminal to ask
+WIDTH = 160  # without a terminal
 
 
 class Only(enum.StrEnum):
@@ -59,7 +59,7 @@ def main(
         for entry in chosen:
             console.print(f"{entry.name:<20} {entry.title}", highlight=False)
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: brokers are stopped, the table is shown
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: stops the brokers and shows the table
     if processes.raise_file_limit() < NEEDED_FILES:
         _give_up(f"open files are limited to fewer than {NEEDED_FILES}; raise the hard limit (ulimit -Hn)")
     kinds = _kinds(only, rabbitlike_python, pure=pure)

@@ -1,7 +1,7 @@
-"""The brokers under test, each a process of its own on ports of its own, with its data in a temporary folder.
+"""The brokers under test, each in its own process, on its own ports, with its data in a temporary folder.
 
-A node that is already running on the machine is never touched: RabbitMQ gets its own name, cookie, port mapper (epmd)
-and folders, and whatever was started here is stopped here by process id.
+A node that already runs on the machine is not affected: RabbitMQ gets its own name, cookie, port mapper (epmd) and
+folders, and everything started here is stopped here by process id.
 """
 
 import contextlib
@@ -21,17 +21,17 @@ from benchmarks import processes
 from benchmarks.client import Address, Client
 
 START_TIMEOUT_S = 60.0
-STOP_GRACE_S, RESTART_GRACE_S = 15.0, 120.0  # what is to be started again must not be killed
+STOP_GRACE_S, RESTART_GRACE_S = 15.0, 120.0  # a broker that will be restarted must not be killed
 ROOT = Path(__file__).resolve().parent.parent
 RABBITMQ_PLACES = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server")
 
 
 class CannotStart(Exception):
-    """The broker did not come up; the text carries the tail of what it said."""
+    """The broker did not start; the text contains the end of its output."""
 
 
 class Place(enum.Enum):
-    """What a broker keeps, and which scenarios share one: those of another place get a broker of their own."""
+    """What a broker stores. Scenarios share a broker only if they have the same place."""
 
     MEMORY = "nothing outlives the broker, where it can be told so"
     DISK = "durable things are on disk"
@@ -46,17 +46,17 @@ class Launch:
     environment: dict[str, str]
     cwd: Path
     address: Address
-    http: Address | None = None  # where the management API is, if it is on
+    http: Address | None = None  # of the management API, if it is on
 
 
 class Running:
-    """A broker's process, and the next one on the same data after a restart."""
+    """A broker's process, and its successor on the same data after a restart."""
 
     def __init__(self, name: str, launch: Launch, log: Path) -> None:
         self.name = name
         self.address = launch.address
         self.http = launch.http
-        self.start_s = 0.0  # from starting the process to a finished AMQP handshake
+        self.start_s = 0.0  # from the start of the process to a finished AMQP handshake
         self._launch = launch
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -77,7 +77,7 @@ class Running:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches the runner alone, which then stops the broker
+                start_new_session=True,  # Ctrl-C reaches only the runner, which then stops the broker
             )
         _await_handshake(self._process, launch.address, self._log)
         self.start_s = time.perf_counter() - began
@@ -101,7 +101,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of broker: how to prepare it in a folder and what to run."""
+    """One kind of broker: how to prepare it in a folder, and the command to run."""
 
     name: str
     version: str
@@ -148,10 +148,13 @@ def free_ports(count: int) -> list[int]:
 
 
 def rabbitlike(python: str | None = None, *, pure: bool = False, with_api: bool = False) -> Kind:
-    """The rabbitlike installed for `python`; `pure` runs its sources even where compiled modules lie beside them;
-    `with_api` turns the management API on at every place."""
+    """Return the rabbitlike installed for `python`.
+
+    `pure` runs its sources even if compiled modules lie beside them; `with_api` enables the management API at every
+    place.
+    """
     python = python or sys.executable
-    # -P: the installed package, never the sources in the folder this happens to run in.
+    # -P: run the installed package, never the sources in the current folder.
     run = [python, "-P", str(ROOT / "benchmarks" / "pure.py")] if pure else [python, "-P", "-m", "rabbitlike"]
     ask = [*run, "--build"] if pure else [python, "-P", "-c", _ASK_BUILD]
     answer = subprocess.run(ask, capture_output=True, text=True, check=False)
@@ -168,7 +171,7 @@ def rabbitlike(python: str | None = None, *, pure: bool = False, with_api: bool 
         serve = ["serve", *keeping, "--host", "127.0.0.1", "--port", str(port)]
         if place is Place.TRACED:
             serve.append("--event-log")
-        # As RabbitMQ runs here: without its management plugin.
+        # Without the API, like RabbitMQ here, which runs without its management plugin.
         command = [*run, *serve, "--management-port", str(http_port) if is_managed else "none"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RABBITLIKE_")}
         http = Address("127.0.0.1", http_port) if is_managed else None
@@ -187,14 +190,14 @@ _ASK_BUILD = (
 
 
 def rabbitmq_script() -> str | None:
-    """What starts RabbitMQ, if it and Erlang are installed. Debian's wrapper wants root and turns into another user."""
+    """Return RabbitMQ's own start script, if it and Erlang exist: Debian's wrapper needs root and switches user."""
     if shutil.which("erl") is None:
         return None
     return next((place for place in RABBITMQ_PLACES if os.access(place, os.X_OK)), shutil.which("rabbitmq-server"))
 
 
 def rabbitmq() -> Kind | None:
-    """RabbitMQ, if installed."""
+    """Return RabbitMQ, or None if it is not installed."""
     script = rabbitmq_script()
     if script is None:
         return None
@@ -218,13 +221,13 @@ def rabbitmq() -> Kind | None:
 def rabbitmq_environment(
     folder: Path, port: int, dist_port: int, epmd_port: int, plugins: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """A node of its own: name, cookie, ports and folders. More options may be added to its rabbitmq.conf."""
+    """Return the environment of a separate node: name, cookie, ports, folders. `options` extend rabbitmq.conf."""
     (folder / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
     (folder / "env.conf").touch()
     (folder / "rabbitmq.conf").write_text(f"listeners.tcp.default = 127.0.0.1:{port}\n")
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
     return inherited | {
-        "HOME": str(folder),  # the Erlang cookie lives there
+        "HOME": str(folder),  # location of the Erlang cookie
         "ERL_EPMD_PORT": str(epmd_port),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODENAME": f"bench{os.getpid()}@localhost",
@@ -243,7 +246,7 @@ def rabbitmq_environment(
 
 @contextlib.contextmanager
 def port_mapper(environment: dict[str, str]) -> Iterator[None]:
-    """Erlang's epmd in the foreground. Left to itself a node starts it as a daemon that outlives the node."""
+    """Run Erlang's epmd in the foreground. A node would start it as a daemon that outlives the node."""
     epmd = shutil.which("epmd")
     if epmd is None:
         yield
@@ -259,7 +262,7 @@ def port_mapper(environment: dict[str, str]) -> Iterator[None]:
 
 
 def _rabbitmq_version(script: str) -> str:
-    """Read from the name of the library's folder, because asking the node costs a start of Erlang."""
+    """Read the version from the name of the library's folder, because asking the node costs a start of Erlang."""
     for beside in (Path(script).resolve().parent.parent, Path("/usr/lib/rabbitmq")):
         for found in sorted(beside.rglob("rabbit-[0-9]*")):
             return found.name.removeprefix("rabbit-").removesuffix(".ez")
@@ -270,7 +273,7 @@ def _rabbitmq_version(script: str) -> str:
 
 
 def sink() -> Kind:
-    """A stand-in that swallows publishes and plays canned deliveries: what the generator itself can do."""
+    """Return the sink: it drops publishes and sends canned deliveries, to measure the generator itself."""
 
     @contextlib.contextmanager
     def prepare(folder: Path, _: Place) -> Iterator[Launch]:

@@ -1,13 +1,12 @@
-"""A well-behaved client beside a load: it publishes one message and gets it back every 5 ms, and times each.
+"""A well-behaved client under load: every 5 ms it publishes one message, gets it back and times that.
 
     with bystander(address) as client:
-        ...                     # whatever might disturb it
+        ...                     # the disturbance
         print(client.stop())    # count, p50, p99 and max in ms
 
-It runs in a process and on a connection of its own, so that the load it is measured beside does not slow it down but
-through the broker. `python -m benchmarks.bystander HOST:PORT SECONDS` measures a broker that is running already;
-`python -m benchmarks.bystander HOST:PORT large MIB…` does so while one message of each size is published, fetched and
-read back from disk. The broker's `max_message_size` must allow that.
+It has its own process and connection, so the load affects it only through the broker. `python -m benchmarks.bystander
+HOST:PORT SECONDS` measures a running broker; `python -m benchmarks.bystander HOST:PORT large MIB…` measures while one
+message of each size is published, fetched and read back from disk, which the broker's `max_message_size` must allow.
 """
 
 import contextlib
@@ -23,19 +22,19 @@ from benchmarks.scenarios.scenario import percentile
 
 EVERY_S = 0.005
 BODY = b"bystander"
-#: What a bystander may see at most, whatever others do.
+#: Limits on the times of a bystander, whatever other clients do.
 P99_LIMIT_MS, MAX_LIMIT_MS = 20.0, 100.0
 CONNECT_LIMIT_S = 30.0
-#: A large message is measured until this long after it has come or gone: freeing it takes time, too.
+#: Seconds of measurement after a large message came or went: freeing it takes time, too.
 AFTERWARDS_S = 0.3
 READ_BYTES = 1 << 20
-#: A broker that does not answer for as long is reported as one that does not answer.
+#: Report a broker as unresponsive after this time.
 ANSWER_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long publishing and getting one message took."""
+    """Time to publish and get one message."""
 
     count: int
     p50_ms: float
@@ -51,13 +50,13 @@ class Latency:
 
 
 class Bystander:
-    """The handle of the process that measures."""
+    """Handle of the measuring process."""
 
     def __init__(self, child: Child) -> None:
         self._child = child
 
     def stop(self) -> Latency:
-        """End the measurement."""
+        """End the measurement and return the result."""
         self._child.start()
         count, p50_ms, p99_ms, max_ms = self._child.take(ANSWER_LIMIT_S)
         return Latency(int(count), p50_ms, p99_ms, max_ms)
@@ -65,7 +64,7 @@ class Bystander:
 
 @contextlib.contextmanager
 def bystander(address: Address, queue: str = "bystander", every_s: float = EVERY_S) -> Iterator[Bystander]:
-    """Measure from here until `stop`."""
+    """Measure until `stop`."""
     with forked(measure, address, queue, every_s) as child:
         child.take(CONNECT_LIMIT_S)
         yield Bystander(child)
@@ -84,8 +83,11 @@ def measure(parent: Parent, address: Address, queue: str, every_s: float) -> Non
 
 
 def _times_ms(parent: Parent, client: Client, request: bytes, every_s: float) -> Iterator[float]:
-    """A message that is due while the one before is still on its way is timed from when it was due: one stall of a
-    second is seen by 200 messages, not by one. A late wake-up of this process is not the broker's doing."""
+    """Yield the time of each message in ms.
+
+    A message that is due while the previous one is in flight is timed from its due time: 200 messages see a stall of
+    one second, not one. A late wake-up of this process does not count against the broker.
+    """
     due = time.perf_counter()
     is_last = False
     while not is_last:
@@ -111,7 +113,7 @@ def _publish_and_get(client: Client, request: bytes) -> None:
 
 
 def beside_large(address: Address, body_size: int) -> Iterator[tuple[str, float, Latency]]:
-    """What was done with a message of this size, how long that took in seconds, and what a bystander saw."""
+    """Yield each operation on a message of this size, its seconds, and the latency that a bystander saw."""
     queue = "bystander.large"
     body = bytes(body_size)
     for persistent in (False, True):

@@ -1,4 +1,4 @@
-"""A process of the generator beside the runner: says when it is ready, starts on a word, hands back figures."""
+"""A forked process of the generator: reports when it is ready, starts on command, returns figures."""
 
 import contextlib
 import multiprocessing
@@ -14,14 +14,14 @@ Figures = tuple[float, ...]
 
 
 class Child:
-    """The runner's end of one child."""
+    """The runner's end of the pipe to one child."""
 
     def __init__(self, end: Connection, pid: int) -> None:
         self._end = end
         self.pid = pid
 
     def take(self, timeout: float) -> Figures:
-        """The child's next word; its failure, if it met one, is raised here."""
+        """Return the child's next report; raise its failure here."""
         if not self._end.poll(timeout):
             raise Refused(f"no progress for {timeout:.0f} s")
         said: Figures | str = self._end.recv()
@@ -34,7 +34,7 @@ class Child:
 
 
 class Parent:
-    """The child's end."""
+    """The child's end of the pipe."""
 
     def __init__(self, end: Connection) -> None:
         self._end = end
@@ -46,7 +46,7 @@ class Parent:
         self._end.recv()
 
     def is_started(self, timeout: float = 0.0) -> bool:
-        """Whether the runner said so, or does within ``timeout`` seconds."""
+        """Return whether the runner sends a message within ``timeout`` seconds."""
         return self._end.poll(timeout)
 
     def give(self, *figures: float) -> None:
@@ -61,7 +61,7 @@ def forked(work: Callable[Concatenate[Parent, P], None], *args: P.args, **kwargs
 
     def guarded() -> None:
         near.close()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner hears it too, and ends its children
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner receives it too and ends its children
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             work(Parent(far), *args, **kwargs)

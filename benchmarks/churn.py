@@ -1,12 +1,11 @@
-"""Connections, channels, queues, exchanges and consumers that come and go: does the broker's memory level off?
+"""Creates and deletes connections, channels, queues, exchanges and consumers: does the broker's memory level off?
 
     python -m benchmarks.churn --minutes 9
 
-Nine lives a second, each with everything that an application may use once and leave: a connection with two channels, an
-exchange, five queues (plain, with a time to live, with dead letters, with retries, durable), consumers, 60 messages,
-some of them delayed, expired, rejected or retried, and a request over HTTP. Some clients end without a word. Prints the
-broker's resident memory minute by minute; the exit code is 1 if it grows by more than a megabyte a minute in the second
-half.
+Nine clients a second, each using all that an application may use once: a connection with two channels, an exchange,
+five queues (plain, with a TTL, with dead letters, with retries, durable), consumers, 60 messages, some of them delayed,
+expired, rejected or retried, and an HTTP request. Some clients disconnect without closing. Prints the broker's resident
+memory per minute; the exit code is 1 if it grows by more than a megabyte a minute in the second half.
 """
 
 import argparse
@@ -33,7 +32,7 @@ from benchmarks.client import Address, Client
 LIVES_PER_SECOND = 9.0
 MESSAGES = 60
 THREADS = 3
-#: Growth of the second half, in MB a minute, that passes for level.
+#: Growth in the second half, in MB per minute, that still counts as level.
 LEVEL_MB = 1.0
 
 _AUTHORIZATION = "Basic " + b64encode(b"guest:guest").decode()
@@ -41,7 +40,7 @@ _AUTHORIZATION = "Basic " + b64encode(b"guest:guest").decode()
 
 @dataclass(slots=True)
 class Soak:
-    """What was seen: megabytes by minutes since the start, lives, and lives that failed."""
+    """The result: megabytes by minutes since the start, lives, and failed lives."""
 
     samples: list[tuple[float, float]] = field(default_factory=list)
     lives: int = 0
@@ -49,7 +48,7 @@ class Soak:
 
     @property
     def growth_mb(self) -> float:
-        """A minute, in the second half: the slope of the line of least squares, which one odd sample does not bend."""
+        """Return the growth per minute in the second half: the least-squares slope, robust against one outlier."""
         end = self.samples[-1][0]
         later = [sample for sample in self.samples if sample[0] >= end / 2]
         if len(later) < 2:
@@ -65,7 +64,7 @@ class Soak:
 
 
 def live(broker: Running, number: int) -> None:
-    """One client comes, uses everything, and goes."""
+    """Run one client that connects, uses everything, and disconnects."""
     parameters = pika.ConnectionParameters(broker.address.host, broker.address.port, heartbeat=0)
     connection = pika.BlockingConnection(parameters)
     publisher, consumer = connection.channel(), connection.channel()
@@ -95,7 +94,7 @@ def live(broker: Running, number: int) -> None:
 
 
 def _end_without_a_word(address: Address, queue: str) -> None:
-    """Another client, with deliveries that it will not acknowledge."""
+    """Run another client that disconnects with unacknowledged deliveries and without closing."""
     client = Client(address)
     client.open_channel()
     client.consume(queue, auto_ack=False)
@@ -133,7 +132,7 @@ def _ask(address: Address, path: str) -> None:
 
 @contextlib.contextmanager
 def broker_on_disk(*flags: str) -> Iterator[Running]:
-    """A rabbitlike of its own, with durable things on disk and the HTTP API on."""
+    """Run a rabbitlike with durable data on disk and the HTTP API."""
     port, http_port = brokers.free_ports(2)
     with tempfile.TemporaryDirectory(prefix="churn-") as folder:
         command = [sys.executable, "-P", "-m", "rabbitlike", "serve", "--host", "127.0.0.1", "--port", str(port)]
@@ -150,7 +149,7 @@ def broker_on_disk(*flags: str) -> Iterator[Running]:
 
 
 def soak(broker: Running, minutes: float, *, say: Callable[[str], None], sample_s: float = 10.0) -> Soak:
-    """Lives come and go for so long; memory is looked at every few seconds."""
+    """Run lives for the given minutes; sample memory every few seconds."""
     seen = Soak()
     numbers = itertools.count(1)
     began_s = time.monotonic()
@@ -164,7 +163,7 @@ def soak(broker: Running, minutes: float, *, say: Callable[[str], None], sample_
             try:
                 live(broker, number)
                 seen.lives += 1
-            except Exception as error:  # told at the end, whatever it is
+            except Exception as error:  # reported at the end, whatever it is
                 seen.failures.append(f"life {number}: {error!r}")
 
     threads = [threading.Thread(target=run, daemon=True) for _ in range(THREADS)]

@@ -1,6 +1,6 @@
 """A small blocking AMQP client: handshake, topology, consume.
 
-It reads frame by frame and never ahead, so that a loop which counts bytes can take over the socket at any moment.
+It reads frame by frame and never ahead, so that a loop that counts bytes can take over the socket at any moment.
 """
 
 import socket
@@ -24,7 +24,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one delivery of a scenario looks like on the wire; all its deliveries are alike but for the tag."""
+    """The wire format of one delivery of a scenario; all its deliveries are equal except for the tag."""
 
     size: int
     tag_offset: int
@@ -32,7 +32,7 @@ class Shape:
 
 
 class Refused(Exception):
-    """The broker closed the channel or the connection, or said something else than expected."""
+    """The broker closed the channel or the connection, or sent something unexpected."""
 
 
 class Client:
@@ -56,7 +56,7 @@ class Client:
     def _dial(self, address: Address) -> None:
         self.sock = socket.create_connection((address.host, address.port), timeout=TIMEOUT_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The kernel keeps the time limit: with one of Python's every read and write would cost a poll more.
+        # The kernel enforces the time limit: with a Python timeout every read and write would cost an additional poll.
         self.sock.settimeout(None)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", int(TIMEOUT_S), 0))
@@ -72,7 +72,7 @@ class Client:
         else:
             self.sock.close()
 
-    # Talks: each yields where it waits for the broker, so that many connections can be led through one in step.
+    # Dialogues: each yields where it waits for the broker, so that one process can run many connections in step.
 
     def shake_hands(self) -> Iterator[None]:
         self.send(wire.PROTOCOL_HEADER)
@@ -81,7 +81,7 @@ class Client:
         self.send(START_OK)
         yield
         channel_max, frame_max, _ = struct.unpack(">HIH", self.expect_alone(wire.TUNE))
-        # No heartbeats: a stray frame among the deliveries would spoil counting by bytes.
+        # No heartbeats: a heartbeat among the deliveries would break counting by bytes.
         self.send(wire.method(0, wire.TUNE_OK, struct.pack(">HIH", channel_max, frame_max, 0)) + OPEN)
         yield
         self.expect_alone(wire.OPEN_OK)
@@ -103,7 +103,7 @@ class Client:
         return data
 
     def read_frame(self) -> tuple[int, bytes, bytes]:
-        """Type, payload, and the whole frame as it stood on the wire."""
+        """Return the type, the payload, and the whole frame as received."""
         head = self.read_exactly(7)
         kind, _, size = wire.FRAME_HEAD.unpack(head)
         rest = self.read_exactly(size + 1)
@@ -112,14 +112,14 @@ class Client:
         return kind, rest[:-1], head + rest
 
     def expect(self, method_id: wire.MethodId) -> bytes:
-        """The arguments of the next method, which must be this one."""
+        """Return the arguments of the next method, which must be this one."""
         kind, payload, _ = self.read_frame()
         if kind != wire.METHOD:
             raise Refused(f"expected method {method_id}, got a frame of type {kind}")
         return _arguments(payload, method_id)
 
     def expect_alone(self, method_id: wire.MethodId) -> bytes:
-        """The same in one read, where the broker has nothing to say beyond this method until it is answered."""
+        """Like `expect`, in one read: only for a method after which the broker sends nothing until it is answered."""
         data = b""
         while len(data) < 8 or len(data) < wire.FRAME_HEAD.unpack_from(data)[2] + 8:
             more = self.sock.recv(READ_BYTES)
@@ -148,7 +148,7 @@ class Client:
     def declare_queue(
         self, name: str, *, durable: bool = False, arguments: Mapping[str, wire.Value] | None = None
     ) -> int:
-        """How many messages are in it."""
+        """Declare a queue and return its number of messages."""
         said = self.call(wire.declare_queue(name, durable=durable, arguments=arguments), wire.QUEUE_DECLARE_OK)
         return int(struct.unpack_from(">I", said, 1 + said[0])[0])
 
@@ -173,7 +173,7 @@ class Client:
         self.call(wire.method(1, wire.CONFIRM_SELECT, b"\x00"), wire.CONFIRM_SELECT_OK)
 
     def read_delivery(self) -> tuple[Shape, bytes]:
-        """The next delivery frame by frame, to learn what the following ones look like."""
+        """Read the next delivery frame by frame to learn the format of the following ones."""
         kind, payload, raw = self.read_frame()
         if kind != wire.METHOD or struct.unpack_from(">HH", payload) != wire.DELIVER:
             raise Refused("expected a delivery")

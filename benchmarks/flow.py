@@ -1,10 +1,10 @@
-"""Messages through a broker as fast as it goes: one process publishes, one consumes, both cost next to nothing.
+"""Maximum throughput of a broker: one process publishes, one consumes, both at minimal cost.
 
 The publisher sends blocks of ready-made frames. The consumer learns the size of the first delivery and from then on
-counts bytes; after every read the delivery tag found where the last whole message must be has to equal that count, so
-a lost, doubled or misshapen delivery cannot go unseen. A shared array of counters tells the publisher how far the
-consumers are: it waits when the backlog passes a bound that keeps the broker's memory in check but is far above what
-any broker needs to stay busy.
+counts bytes; after every read the delivery tag at the place of the last whole message must equal that count, so a lost,
+duplicated or malformed delivery is detected. A shared array of counters tells the publisher the progress of the
+consumers: it waits while the backlog exceeds a bound that limits the broker's memory but is far above what any broker
+needs to stay busy.
 """
 
 import mmap
@@ -34,15 +34,18 @@ _TAG = struct.Struct(">Q")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send and how to take it. Publisher i feeds consumer i; where the numbers differ, each feeds all. Without
-    queues nobody consumes, and the publisher is bound by its confirms alone."""
+    """What to send and how to consume it.
+
+    Publisher i feeds consumer i; if their numbers differ, each feeds all. Without queues there is no consumer, and only
+    confirms limit the publisher.
+    """
 
     publishers: Sequence[Sequence[bytes]]  # for each, the messages of one cycle, as frames
     queues: Sequence[str]  # one consumer connection each
     prefetch: int = 0
     ack_every: int = 0  # 0: auto-ack; 1: each message by its own ack; n: one multiple ack per n messages
     confirms: bool = False
-    window: int = 0  # most publishes of a connection that are not confirmed; 0: as many as the backlog may be
+    window: int = 0  # most unconfirmed publishes per connection; 0: limited only by the backlog
     most: int = MESSAGE_CAP
 
     @property
@@ -51,7 +54,7 @@ class Load:
 
     @property
     def backlog(self) -> int:
-        """How many messages a publisher may be ahead of its slowest consumer."""
+        """Return how many messages a publisher may be ahead of its slowest consumer."""
         size = max(len(message) for cycle in self.publishers for message in cycle)
         copies = 1 if self.is_paired else max(1, len(self.queues))
         lanes = len(self.publishers)
@@ -60,7 +63,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What one run measured. Times are on the clock all processes share."""
+    """The measurements of one run. Times are on the clock that all processes share."""
 
     published: int
     delivered: int
@@ -98,13 +101,16 @@ class Feed:
     sent: int = 0
 
     def reached(self) -> int:
-        """Which of its messages the slowest consumer has, and the broker has confirmed."""
+        """Return how many of its messages the slowest consumer has received and the broker has confirmed."""
         delivered = min(self.watched, default=self.sent)
         return min(delivered, self.confirms.count) if self.confirms else delivered
 
     def may_send(self, bound: int, elapsed: float) -> bool:
-        """Not further ahead than the bound, nor than about a second of what the broker has shown it can do; and never
-        with more on the way than the window allows."""
+        """Return whether to send another block.
+
+        The publisher may be ahead by at most the bound and about a second of the broker's measured rate, and never has
+        more unconfirmed publishes than the window allows.
+        """
         if self.window and self.confirms and self.sent + self.per_block - self.confirms.count > self.window:
             return False
         reached = self.reached()
@@ -113,7 +119,7 @@ class Feed:
 
 @dataclass(slots=True)
 class Confirms:
-    """How many publishes of a connection are confirmed, in whatever order and grouping the broker says so."""
+    """Counts the confirmed publishes of a connection, in any order and grouping."""
 
     sock: socket.socket
     upto: int = 0
@@ -163,7 +169,7 @@ class Drain:
 
 
 def run(broker: Running, load: Load, seconds: float) -> Flow:
-    """Publish for `seconds`, wait until everything has been delivered, and say how long that took."""
+    """Publish for `seconds`, wait until everything is delivered, and return the times."""
     counters = Counters(len(load.queues))
     with (
         forked(consume, broker.address, load, counters) as consumer,
@@ -189,7 +195,7 @@ def run(broker: Running, load: Load, seconds: float) -> Flow:
 
 
 def fill(broker: Running, load: Load, seconds: float) -> Flow:
-    """Publish for `seconds`, or `load.most` messages, with nobody to consume them; until the last one is confirmed."""
+    """Publish for `seconds`, or `load.most` messages, without consumers; return after the last confirm."""
     counters = Counters(0)
     with forked(publish, broker.address, load, counters, seconds) as publisher:
         publisher.take(START_LIMIT_S)
@@ -210,7 +216,7 @@ def fill(broker: Running, load: Load, seconds: float) -> Flow:
 
 
 def drain(broker: Running, load: Load, count: int, limit_s: float) -> Flow:
-    """Consume `count` messages that are there already."""
+    """Consume `count` messages that are already in the queues."""
     counters = Counters(len(load.queues))
     counters.expected[0] = count
     broker_cpu_s, began = broker.cpu_seconds(), time.perf_counter()
@@ -260,7 +266,7 @@ def _open_feed(address: Address, load: Load, counters: Counters, lane: int) -> F
         client.select_confirms()
     cycle = b"".join(load.publishers[lane])
     repeats = max(1, BLOCK_BYTES // len(cycle))
-    if load.window:  # in pieces small enough that the window is never far from full
+    if load.window:  # in small pieces, so that the window stays nearly full
         repeats = max(1, min(repeats, load.window // WINDOW_PIECES // len(load.publishers[lane])))
     return Feed(
         client,
@@ -274,7 +280,7 @@ def _open_feed(address: Address, load: Load, counters: Counters, lane: int) -> F
 
 
 def _pour(feeds: list[Feed], load: Load, began: float, seconds: float) -> None:
-    """Send whole blocks on every connection that may and can, until time is up and every begun block is out."""
+    """Send whole blocks on every connection that may send, until time is up and every begun block is sent."""
     writable, answered = select.poll(), select.poll()
     by_fd = {feed.client.sock.fileno(): feed for feed in feeds}
     if load.confirms:
@@ -292,7 +298,7 @@ def _pour(feeds: list[Feed], load: Load, began: float, seconds: float) -> None:
             for fd, _ in writable.poll(10):
                 _send_some(by_fd[fd])
         elif open_feeds:
-            answered.poll(1)  # without confirms, a nap of a millisecond
+            answered.poll(1)  # without confirms, sleep for a millisecond
         for feed in wanted:
             writable.unregister(feed.client.sock)
         for feed in open_feeds:
@@ -352,14 +358,14 @@ def _open_drain(address: Address, load: Load, lane: int) -> Drain:
 
 
 def _read_some(drain: Drain, load: Load) -> bool:
-    """Read what is there; True if whole messages came."""
+    """Read what is there; return True if whole messages came."""
     try:
         if drain.shape is None:
             drain.client.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             drain.shape, raw = drain.client.read_delivery()
             drain.view[: len(raw)] = raw
             drain.filled = len(raw)
-            # With a prefetch, well before the broker would have to wait for acks.
+            # With a prefetch, wake up well before the broker would have to wait for acks.
             window = load.prefetch * drain.shape.size // 16
             _wake_at(drain, min(window, WAKE_BYTES) if window else WAKE_BYTES)
         else:
@@ -384,8 +390,9 @@ def _read_some(drain: Drain, load: Load) -> bool:
 
 
 def _wake_at(drain: Drain, count: int) -> None:
-    """Sleep until so many bytes have come. A broker that writes in driblets would else wake the generator for each, and
-    pay for it with its own processor.
+    """Sleep until `count` bytes have arrived.
+
+    Otherwise a broker that writes in small pieces would wake the generator for each, which costs the broker CPU time.
     """
     drain.client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 

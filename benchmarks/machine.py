@@ -1,4 +1,4 @@
-"""The facts about the machine without which a figure means little."""
+"""Facts about the machine that a figure needs to be meaningful."""
 
 import os
 import platform

@@ -1,8 +1,8 @@
-"""Messages as applications send them, encoded before the measurement: own ids, own headers, own sizes.
+"""Messages like those of applications, encoded before the measurement: own ids, own headers, own sizes.
 
-A cycle of `CYCLE` messages is sent again and again. Each of them differs from the others, so a broker that remembers
-the last message or the last header gains nothing, while the generator only writes ready-made bytes. Every message
-carries its id in the first `ID_BYTES` of its body, and in its message-id if it has one: a consumer can check both.
+A cycle of `CYCLE` messages is sent again and again. All of them differ, so a broker that caches the last message or
+header gains nothing, while the generator only writes ready-made bytes. Every message carries its id in the first
+`ID_BYTES` of its body, and in its message-id if it has one: a consumer can check both.
 """
 
 import random
@@ -20,7 +20,7 @@ Encode = Callable[[str, int], list[bytes]]  # the queue and the publisher's numb
 
 
 def own_bodies(size: int, *, persistent: bool = False) -> Encode:
-    """The same properties on each message, and a body of its own."""
+    """Each message has the same properties and its own body."""
 
     def encode(queue: str, publisher: int) -> list[bytes]:
         props = wire.properties(persistent=persistent)
@@ -30,7 +30,7 @@ def own_bodies(size: int, *, persistent: bool = False) -> Encode:
 
 
 def own_properties(size: int, *, persistent: bool = False) -> Encode:
-    """A message-id, a correlation-id, a timestamp and five headers, all of them the message's own."""
+    """Each message has its own message-id, correlation-id, timestamp and five headers."""
 
     def encode(queue: str, publisher: int) -> list[bytes]:
         chance = random.Random(publisher)
@@ -43,7 +43,7 @@ def own_properties(size: int, *, persistent: bool = False) -> Encode:
 
 
 def own_sizes(*, persistent: bool = False) -> Encode:
-    """The same properties with bodies of 64 B to 16 KB: most are small, the mean is near 1 KB."""
+    """Equal properties and bodies of 64 B to 16 KB: most are small, the mean is near 1 KB."""
 
     def encode(queue: str, publisher: int) -> list[bytes]:
         chance = random.Random(publisher)
@@ -61,7 +61,7 @@ def own_sizes(*, persistent: bool = False) -> Encode:
 
 
 def ids(publisher: int) -> list[str]:
-    """UUIDs, the same in every run, none of them shared by two publishers."""
+    """Return UUIDs that are the same in every run and differ between publishers."""
     chance = random.Random(f"publisher {publisher}")
     return [str(uuid.UUID(int=chance.getrandbits(128), version=4)) for _ in range(CYCLE)]
 
@@ -75,7 +75,7 @@ def random_size(chance: random.Random) -> int:
 
 
 def properties(message_id: str, number: int, chance: random.Random, *, persistent: bool) -> bytes:
-    """All lists have one length: the body of a delivery is always at the same place."""
+    """Build a property list. All lists have one length, so the body of a delivery is always at the same offset."""
     headers: dict[str, wire.Value] = {
         "trace-id": f"{chance.getrandbits(128):032x}",
         "tenant": f"tenant-{chance.randrange(10_000):04}",

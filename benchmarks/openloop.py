@@ -1,12 +1,12 @@
-"""Publishers that wait for nobody: they write as fast as their sockets take it, and the deliveries are counted.
+"""Open loop: publishers write as fast as their sockets accept, without waiting for consumers; deliveries are counted.
 
 The figure is messages *out*: what the consumers received in a window of time that begins after a warm-up, while the
-publishers go on. What a broker accepts and cannot deliver stays with it as a backlog, which is reported beside the rate
-together with the broker's memory. After the window the publishers stop at a whole message, and the consumers get some
-seconds to receive the rest, so that a run whose backlog is small also proves that nothing was lost or delivered twice.
+publishers continue. What a broker accepts and cannot deliver is its backlog, reported with the rate and the broker's
+memory. After the window the publishers stop at a message boundary, and the consumers get some seconds for the rest, so
+that a run with a small backlog also proves that nothing was lost or duplicated.
 
 One process publishes on all connections, one consumes on all, and this one keeps the time. They share a few counters.
-A consumer checks after every read that the delivery tag of the last whole message equals its count, that the message is
+After every read a consumer checks that the delivery tag of the last whole message equals its count, that the message is
 not marked as redelivered, and that the ids of the last two messages differ.
 """
 
@@ -28,19 +28,19 @@ from benchmarks.messages import ID_BYTES
 
 WARM_UP_S = 1.0
 SLICE_S = 0.1
-MEMORY_EVERY = 5  # slices between two looks at the broker's memory
+MEMORY_EVERY = 5  # slices between two samples of the broker's memory
 MEMORY_SHARE = 0.6  # of the machine's memory: a broker that takes more is stopped before it takes the rest
 READ_BYTES = 256 * 1024
 WAKE_BYTES, WAKE_MS = 32 * 1024, 10
 SEND_BYTES = 1024 * 1024
 START_LIMIT_S, STOP_LIMIT_S, DRAIN_S = 60.0, 60.0, 5.0
-_TAG = struct.Struct(">QB")  # the delivery tag and whether it is a redelivery
+_TAG = struct.Struct(">QB")  # the delivery tag and the redelivered flag
 _SIZE = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Every publisher sends to the one queue, every consumer reads from it."""
+    """All publishers send to one queue, and all consumers read from it."""
 
     queue: str
     publishers: Sequence[Sequence[bytes]]  # for each, the messages of one cycle, as frames
@@ -48,17 +48,17 @@ class Load:
     prefetch: int = 0
     ack_every: int = 0  # 0: auto-ack; n: one multiple ack per n deliveries
     most: int = 0  # messages each publisher sends at most; 0: no limit
-    drain_s: float = DRAIN_S  # how long the consumers go on after the window
+    drain_s: float = DRAIN_S  # how long the consumers continue after the window
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all messages have one size, so that deliveries can be counted by dividing."""
+        """Return whether all messages have one size, so that deliveries can be counted by division."""
         return len({len(message) for cycle in self.publishers for message in cycle}) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one run measured. The first group is about the window alone, the second about the run as a whole."""
+    """The measurements of one run. The first group covers only the window, the second the whole run."""
 
     seconds: float
     delivered: int
@@ -66,8 +66,8 @@ class Seen:
     broker_cpu_s: float
     publisher_cpu_s: float
     consumer_cpu_s: float
-    backlog: int  # sent and not yet delivered when the window ended
-    rss_bytes: float  # the largest seen
+    backlog: int  # sent and not yet delivered at the end of the window
+    rss_bytes: float  # the largest sample
 
     total_published: int
     total_delivered: int
@@ -77,7 +77,7 @@ class Seen:
 
 
 class Counters:
-    """Integers that the processes of a run share: each cell is written by one of them."""
+    """Integers shared by the processes of a run; each cell has one writer."""
 
     def __init__(self, publishers: int, consumers: int) -> None:
         self._memory = mmap.mmap(-1, mmap.PAGESIZE)
@@ -135,7 +135,7 @@ def run(broker: Running, load: Load, seconds: float) -> Seen:
 def _measure(
     broker: Running, counters: Counters, children: tuple[Child, Child], seconds: float
 ) -> tuple[float, int, float, float, float, float, int, float]:
-    """The figures of the window, in the order of `Seen`."""
+    """Return the figures of the window, in the order of `Seen`."""
     pids = (broker.pid, *(child.pid for child in children))
     cpu = [processes.cpu_seconds(pid) for pid in pids]
     began = previous = time.perf_counter()
@@ -174,23 +174,23 @@ class Feed:
 
     client: Client
     block: memoryview
-    ends: list[int]  # where in the block each message ends
+    ends: list[int]  # where each message ends in the block
     most: int
-    at: int = 0  # bytes of the block that the socket has taken
+    at: int = 0  # bytes of the block that the socket has accepted
     cycles: int = 0
 
     @property
     def published(self) -> int:
-        """Whole messages that the socket has taken."""
+        """Return the number of whole messages that the socket has accepted."""
         return self.cycles * len(self.ends) + bisect.bisect_right(self.ends, self.at)
 
     @property
     def stop_at(self) -> int:
-        """The end of the message that is being sent."""
+        """Return the end of the message that is being sent."""
         return 0 if self.at == 0 else self.ends[bisect.bisect_left(self.ends, self.at)]
 
     def send(self, end: int) -> None:
-        """What the socket takes at once, as far as `end` in the block."""
+        """Send what the socket accepts at once, up to `end` in the block."""
         if self.most:
             left = self.most - self.cycles * len(self.ends)
             end = min(end, self.ends[left - 1] if left < len(self.ends) else end)
@@ -247,8 +247,10 @@ def _open_feed(address: Address, load: Load, lane: int) -> Feed:
 
 @dataclass(slots=True)
 class Drain:
-    """One consuming connection. Its first delivery is read frame by frame; later ones have the same parts at the same
-    places, but for the length of the body."""
+    """One consuming connection.
+
+    Its first delivery is read frame by frame; later ones have the same layout except for the length of the body.
+    """
 
     client: Client
     ack_every: int
@@ -260,13 +262,13 @@ class Drain:
     tag_at: int = 0
     size_at: int = 0  # of the body's length in the content header
     body_at: int = 0
-    fixed: int = 0  # a delivery without its body
-    size: int = 0  # of a delivery, where all have one size
+    fixed: int = 0  # size of a delivery without its body
+    size: int = 0  # size of a delivery, if all have one size
     checked: int = 0
     ids: set[bytes] = field(default_factory=set)
 
     def read(self) -> bool:
-        """Read what has arrived; True if whole messages did."""
+        """Read what has arrived; return True if whole messages came."""
         try:
             if not self.fixed:
                 self._learn()
@@ -300,7 +302,7 @@ class Drain:
         wake_at(self.client.sock, WAKE_BYTES)
 
     def _count_whole(self) -> tuple[int, int, int, int]:
-        """How many whole deliveries there are, where the last two of them begin, and where the last one ends."""
+        """Return the number of whole deliveries, the starts of the last two, and the end of the last one."""
         if self.is_uniform:
             size = self.size
             whole = self.filled // size
@@ -336,7 +338,7 @@ class Drain:
             self.acked = due[-1]
 
     def finish(self) -> None:
-        """Acknowledge what is left of the last hundred, so that nothing goes back to the queue."""
+        """Acknowledge the remaining deliveries of the last hundred, so that none is requeued."""
         if self.ack_every and self.acked < self.count:
             self.client.sock.sendall(wire.ack(self.count, multiple=True))
         self.client.sock.close()
@@ -352,7 +354,7 @@ def consume(parent: Parent, address: Address, load: Load, counters: Counters) ->
     parent.await_start()
     while counters.is_consuming:
         events = readable.poll(WAKE_MS)
-        # Nothing woke this process: fewer bytes than it waits for may be there all the same.
+        # After a timeout there may still be bytes, fewer than the socket waits for.
         for lane in [lanes[fd] for fd, _ in events] or range(len(drains)):
             if drains[lane].read():
                 counters.delivered[lane] = drains[lane].count
@@ -371,6 +373,5 @@ def _open_drain(address: Address, load: Load) -> Drain:
 
 
 def wake_at(sock: socket.socket, count: int) -> None:
-    """Sleep until so many bytes have come, so that a broker that writes small pieces does not wake the generator for
-    each of them."""
+    """Sleep until `count` bytes have arrived, so that small writes of a broker do not wake the generator each time."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)

@@ -1,8 +1,7 @@
-"""Events per second of the pipeline: made-up events of an hour, read, counted, judged, and all tables written.
+"""Events per second of the pipeline: it reads and analyses an hour of made-up events and writes all tables.
 
-The first runs warm the JVM up, which goes on making its code faster for three of them; those after it count. Events are
-made with pyarrow, a column at a time: 20 queues, 5 priorities, 3 consumer groups, windows of a minute, so that there
-are 18,000 groups.
+The first three runs warm up the JVM, which still optimises its code; the later ones count. Events are made with
+pyarrow, a column at a time: 20 queues, 5 priorities, 3 consumer groups and one-minute windows, so 18,000 groups.
 """
 
 import shutil
@@ -23,7 +22,7 @@ QUEUES, PRIORITIES, GROUPS, CONSUMERS = 20, 5, 3, 8
 PER_FILE = 500_000
 START_US = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp() * 1_000_000)
 HOUR_US = 3_600_000_000
-#: Events with their parts of the whole, in the order they are numbered.
+#: Events with their shares of the total, in the order of their numbers.
 PARTS = {
     "publish": 0.2, "enqueue": 0.2, "confirm": 0.2, "deliver": 0.2, "ack": 0.16, "nack": 0.015, "requeue": 0.01,
     "expire": 0.005, "dead_letter": 0.005, "drop_overflow": 0.003, "route_fail": 0.002,
@@ -40,7 +39,7 @@ def _words(codes: Any, words: list[str]) -> Any:
 
 
 def _lot(first: int, count: int, total: int) -> pa.Table:
-    """Events of a stretch of the hour."""
+    """Make the events of a part of the hour."""
     number = pc.add(pc.cumulative_sum(pa.nulls(count, pa.int64()).fill_null(1)), first - 1)
     at_us = pc.add(
         pc.cast(pc.multiply(pc.cast(number, pa.float64()), HOUR_US / total), pa.int64(), safe=False), START_US
@@ -97,7 +96,7 @@ def _lot(first: int, count: int, total: int) -> pa.Table:
 
 
 def make(folder: Path, total: int) -> None:
-    """So many events, as files of the broker's."""
+    """Write `total` events as files like the broker's."""
     place = folder / f"{datetime.fromtimestamp(START_US / 1e6, UTC):date=%Y-%m-%d/hour=%H}"
     place.mkdir(parents=True)
     for first in range(0, total, PER_FILE):
@@ -146,7 +145,7 @@ def main(
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor time of a process so far, where there is /proc."""
+    """Return the CPU time of a process so far, if /proc exists."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,6 +1,6 @@
-"""What the kernel says about a process and its descendants: who they are, the memory they hold, the CPU they used.
+"""Descendants, memory and CPU time of processes, from the kernel.
 
-Reads /proc and so speaks for Linux alone; elsewhere `is_supported` is False and figures are nan.
+Reads /proc, so it works only on Linux; elsewhere `is_supported` is False and figures are nan.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ is_supported = (PROC / "self" / "stat").exists()
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat after the command's name, which may itself hold spaces and brackets."""
+    """Return the fields of /proc/PID/stat after the command's name, which may contain spaces and brackets."""
     return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
 def tree(root: int) -> list[int]:
-    """`root` and all its living descendants, parents before children."""
+    """Return `root` and all its living descendants, parents before children."""
     if not is_supported:
         return [root]
     children: dict[int, list[int]] = {}
@@ -37,12 +37,12 @@ def tree(root: int) -> list[int]:
 
 
 def rss_bytes(root: int) -> float:
-    """Resident memory of a process tree."""
+    """Return the resident memory of a process tree."""
     return _sum(root, 21) * resource.getpagesize()
 
 
 def cpu_seconds(root: int) -> float:
-    """User and system time a process tree has used so far."""
+    """Return the user and system time that a process tree has used so far."""
     return _sum(root, 11, 12) / os.sysconf("SC_CLK_TCK")
 
 
@@ -58,7 +58,7 @@ def _sum(root: int, *fields: int) -> float:
 
 
 def own_cpu_seconds(*, with_children: bool = False) -> float:
-    """User and system time of this process, and of the children it has waited for if asked."""
+    """Return the user and system time of this process and, if asked, of the children it has waited for."""
     parts = [resource.getrusage(resource.RUSAGE_SELF)]
     if with_children:
         parts.append(resource.getrusage(resource.RUSAGE_CHILDREN))
@@ -66,7 +66,7 @@ def own_cpu_seconds(*, with_children: bool = False) -> float:
 
 
 def machine_cpu_seconds() -> float:
-    """What all programs together have used since boot, and what the hypervisor took away; interrupts are left out."""
+    """Return the CPU time of all programs since boot plus time stolen by the hypervisor, without interrupts."""
     if not is_supported:
         return math.nan
     user, nice, system, _, _, _, _, steal, *_ = map(int, (PROC / "stat").read_text().splitlines()[0].split()[1:])
@@ -84,7 +84,7 @@ def _is_running(pid: int) -> bool:
 
 
 def stop(pids: Iterable[int], *, grace_s: float) -> None:
-    """Ask politely, wait, then insist. Only ever given processes this run has started."""
+    """Send SIGTERM, wait, then SIGKILL. Callers pass only processes that this run has started."""
     left = list(pids)
     _signal(left, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
@@ -101,7 +101,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def raise_file_limit(wanted: int = 65536) -> int:
-    """Lift the soft limit on open files as far as allowed; brokers started later inherit it."""
+    """Raise the soft limit on open files as far as allowed; brokers started later inherit it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:

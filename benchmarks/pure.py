@@ -1,4 +1,4 @@
-"""Runs rabbitlike from its Python sources even where compiled modules lie beside them.
+"""Runs rabbitlike from its Python sources even if compiled modules lie beside them.
 
 python -P benchmarks/pure.py serve --memory --port 5672
 """
@@ -11,7 +11,7 @@ from types import ModuleType
 
 
 class SourcesOnly:
-    """Finds modules of the package as .py files and leaves everything else to the usual finders."""
+    """Finds the package's modules as .py files and leaves all others to the usual finders."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:

@@ -1,4 +1,4 @@
-"""The outcome for people (a table) and for programs (JSON)."""
+"""The results for people (a table) and for programs (JSON)."""
 
 import json
 import math
@@ -17,7 +17,7 @@ NAMES = {OURS: "rabbitlike", WITHOUT: "rabbitlike without it", BASELINE: "Rabbit
 
 
 def scaled(value: float, steps: Sequence[tuple[float, str]]) -> str:
-    """Three digits that matter, in the largest step the value reaches."""
+    """Format with three significant digits, in the largest unit that the value reaches."""
     factor, name = next(((factor, name) for factor, name in steps if abs(value) >= factor), steps[-1])
     value /= factor
     digits = max(0, 2 - int(math.log10(abs(value)))) if abs(value) >= 1 else 2
@@ -87,7 +87,7 @@ def _print_remarks(console: Console, outcomes: Sequence[Outcome]) -> None:
 
 
 def _cells(outcome: Outcome, broker: str) -> tuple[str, str]:
-    """What a broker did and how much that swung; below ours, what it did without."""
+    """Return a broker's figure and spread; below ours, those of the variant without the feature."""
     names = (OURS, WITHOUT) if broker == OURS else (broker,)
     figures = {name: outcome.figures[name] for name in names if name in outcome.figures}
     mark = {WITHOUT: " without"}
@@ -102,7 +102,7 @@ def _value(figure: Figure, unit: Unit) -> str:
 
 
 def _cost(sample: Sample | None) -> str:
-    """Processor time per delivery or per coming and going; the generator's must be the small one."""
+    """Return CPU time per delivery or per create and delete; the generator's must be much smaller than the broker's."""
     if sample is None:
         return ""
     for what in ("per_delivery", "each"):
@@ -113,7 +113,7 @@ def _cost(sample: Sample | None) -> str:
 
 
 def _backlog(sample: Sample | None) -> str:
-    """What an open loop left: messages the broker had accepted and not delivered, and the most memory it took."""
+    """Return the backlog of an open loop (messages accepted and not delivered) and the maximum memory."""
     if sample is None or "backlog" not in sample.details:
         return ""
     return f"{sample.details['backlog']:,.0f}, {scaled(sample.details['rss_bytes'], SIZES)}"

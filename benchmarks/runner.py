@@ -1,7 +1,7 @@
-"""Takes the samples: each scenario on each broker in turn, again and again, and the median of what came out.
+"""Takes the samples: runs each scenario on each broker in turn, several times, and computes the median.
 
-The brokers take turns sample by sample rather than scenario by scenario, so that a neighbour who loads the machine
-for a while spoils both alike. So do rabbitlike with something that it alone has, and rabbitlike without.
+The brokers alternate by sample rather than by scenario, so that other programs that load the machine for a while
+disturb both alike. rabbitlike with a feature of its own and rabbitlike without it alternate in the same way.
 """
 
 import contextlib
@@ -18,29 +18,29 @@ from benchmarks.scenarios.scenario import Sample, Scenario
 
 BASELINE, OURS, WITHOUT, SINK = "rabbitmq", "rabbitlike", "without", "sink"
 OTHERS = "others_share"
-DISTURBED = 0.1  # share of the machine taken by others from which on a figure is doubtful
+DISTURBED = 0.1  # a figure is doubtful if others took at least this share of the machine
 
 
 @dataclass(slots=True)
 class Figure:
-    """What one broker did in one scenario."""
+    """The samples of one broker in one scenario."""
 
     samples: list[Sample] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def median(self) -> Sample | None:
-        """The sample in the middle, whole: its details belong together."""
+        """Return the median sample as a whole: its details belong together."""
         ordered = sorted(self.samples, key=lambda sample: sample.value)
         return ordered[(len(ordered) - 1) // 2] if ordered else None
 
     def spread(self) -> float:
-        """Largest minus smallest, as a share of the median; tells how quiet the machine was."""
+        """Return largest minus smallest as a share of the median; it shows how quiet the machine was."""
         values = [sample.value for sample in self.samples]
         middle = statistics.median(values) if values else 0.0
         return (max(values) - min(values)) / abs(middle) if middle else 0.0
 
     def others(self) -> float:
-        """The largest share of the machine that other programs took during a sample."""
+        """Return the largest share of the machine that other programs took during a sample."""
         return max((sample.details.get(OTHERS, 0.0) for sample in self.samples), default=0.0)
 
 
@@ -53,20 +53,20 @@ class Outcome:
     bar: float | None
 
     def ratio(self) -> float | None:
-        """Ours ÷ RabbitMQ's, or ÷ our own without what is measured."""
+        """Return our figure ÷ RabbitMQ's, or ÷ our own without the feature."""
         if self.scenario.against is not None:
             return self._ratio_without()
         ours, theirs = self._median(OURS), self._median(BASELINE)
         return ours.value / theirs.value if ours and theirs and theirs.value else None
 
     def _ratio_without(self) -> float | None:
-        """These two are so close that each sample is held against the one taken next to it; the median of that."""
+        """Return the median of the ratios of adjacent samples, because these two variants are so close."""
         ours, without = (self.figures[name].samples if name in self.figures else [] for name in (OURS, WITHOUT))
         ratios = [each.value / other.value for each, other in zip(ours, without, strict=False) if other.value]
         return statistics.median(ratios) if ratios else None
 
     def is_met(self) -> bool | None:
-        """Every bar that can be judged; None when there is none."""
+        """Return whether every bar that can be judged is met; None if there is none."""
         met: list[bool] = []
         ratio = self.ratio()
         if ratio is not None and self.bar is not None:
@@ -82,7 +82,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much to measure. A sample that others disturbed is taken up to `retake` times more, the quietest one kept."""
+    """How much to measure. A disturbed sample is repeated up to `retake` times, and the quietest one kept."""
 
     repeat: int
     retake: int
@@ -108,24 +108,26 @@ def run(
 
 
 def side(scenario: Scenario, name: str) -> Scenario | None:
-    """What the broker of this name runs of a scenario, if anything."""
+    """Return the variant of a scenario that the broker of this name runs, or None."""
     if name == WITHOUT:
         return None if scenario.against is None else replace(scenario, place=scenario.against)
-    if name == SINK and not (scenario.place is Place.MEMORY or scenario.is_for_sink):  # it keeps and confirms nothing
+    if name == SINK and not (scenario.place is Place.MEMORY or scenario.is_for_sink):  # it stores and confirms nothing
         return None
     return None if name != OURS and scenario.is_ours else scenario
 
 
 class Stand:
-    """Takes the samples of one kind of broker, which runs as long as the scenarios have one place, and anew after a
-    failure."""
+    """Takes the samples of one kind of broker.
+
+    The broker runs as long as the scenarios have the same place, and is restarted after a failure.
+    """
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._stack = contextlib.ExitStack()
         self._broker: Running | None = None
         self._place = Place.MEMORY
-        self._is_dead = False  # did not come up once, and is not asked again
+        self._is_dead = False  # failed to start once, and is not started again
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +168,7 @@ class Stand:
 
 
 class Watch:
-    """How much of the machine went to programs that have no part in a sample."""
+    """Measures the share of the machine taken by programs that are not part of a sample."""
 
     def __init__(self, broker_cpu_s: float = 0.0) -> None:
         self._began = time.perf_counter()

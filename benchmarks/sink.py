@@ -1,10 +1,10 @@
-"""A stand-in for a broker that does next to nothing, to see what the generator alone can do.
+"""A substitute for a broker that does next to nothing, to measure the generator alone.
 
-It answers every method with its -ok, takes publishes by their size without looking at them, and sends as many canned
-deliveries, tags in order, to the consumers of the queue named by the routing key (of every queue if an exchange is
-named), in turn where there are several. Acks are dropped. Each publisher's messages must all be of one size; the canned
-deliveries are those of its first read. A few that come alone are handed on at once as they are: where a time is
-measured, the body tells it.
+It answers every method with its -ok, takes publishes by their size without looking at them, and sends the same number
+of canned deliveries, tags in order, to the consumers of the queue named by the routing key (of every queue if an
+exchange is named), in turn if there are several. It drops acks. All messages of a publisher must have one size; the
+canned deliveries are those of its first read. Single messages are forwarded at once unchanged: scenarios that measure a
+time read it from the body.
 
     python -m benchmarks.sink PORT
 """
@@ -34,7 +34,7 @@ TUNE = wire.method(0, wire.TUNE, struct.pack(">HIH", 2047, 131072, 60))
 
 @dataclass(slots=True)
 class Peer:
-    """One connection: a publisher once it has published, a consumer once it has asked for deliveries; or both."""
+    """One connection: a publisher after its first publish, a consumer after basic.consume; or both."""
 
     sock: socket.socket
     data: bytearray = field(default_factory=bytearray)
@@ -56,7 +56,7 @@ class Sink:
         self._poll.register(self._listener, select.POLLIN)
         self._peers: dict[int, Peer] = {}
         self._buffer = memoryview(bytearray(READ_BYTES))
-        self._turn = 0  # of the consumers of one queue
+        self._turn = 0  # round-robin position among the consumers of one queue
 
     def serve(self) -> None:
         while True:
@@ -88,7 +88,7 @@ class Sink:
         except OSError:
             return False
         if peer.is_consumer and self._buffer[count - 21 : count - 14] == ACK_HEAD:
-            return True  # nothing but acks
+            return True  # only acks
         peer.data += self._buffer[:count]
         self._take_publishes(peer)
         for reply in self._answers(peer):
@@ -96,7 +96,7 @@ class Sink:
         return count > 0
 
     def _take_publishes(self, peer: Peer) -> None:
-        """As many whole messages as are there, in one step if the last of them begins as the first one did."""
+        """Take all whole messages, in one step if the last one begins like the first one."""
         size = len(peer.message)
         count = len(peer.data) // size if size else 0
         if count and peer.data.startswith(peer.message[:11], (count - 1) * size):
@@ -130,7 +130,7 @@ class Sink:
                 yield wire.method(channel, (class_id, number + 1), OK_ARGUMENTS.get(method_id, b""))
 
     def _learn(self, peer: Peer) -> bool:
-        """The first message of a publisher, if all three of its frames are there."""
+        """Learn the first message of a publisher if all three of its frames are there."""
         end = 0
         for _ in range(3):
             if len(peer.data) < end + 7:
@@ -155,7 +155,7 @@ class Sink:
                 self._hand_on(peer, peer.canned, few)
 
     def _takers(self, publisher: Peer) -> list[tuple[int, Peer]]:
-        """All consumers where an exchange is named, else the next one of the queue."""
+        """Return all consumers if an exchange is named, else the next one of the queue."""
         found = [
             (fd, peer) for fd, peer in self._peers.items() if peer.is_consumer and publisher.target in ("", peer.source)
         ]
@@ -197,7 +197,7 @@ def _shortstr(raw: bytes, at: int) -> str:
 
 
 def _delivery(message: bytes) -> tuple[bytes, int]:
-    """The delivery of a published message, and where its tag stands."""
+    """Return the delivery of a published message, and the offset of its tag."""
     (size,) = struct.unpack_from(">I", message, 3)
     address = message[13 : 7 + size - 1]
     deliver = wire.method(1, wire.DELIVER, wire.shortstr("c") + bytes(9) + address)
@@ -205,7 +205,7 @@ def _delivery(message: bytes) -> tuple[bytes, int]:
 
 
 def _with_content(delivery: memoryview, message: bytes) -> bytes:
-    """From its header on, a delivery is what was published."""
+    """Write a published message into a delivery: the content from the header on is the same."""
     (size,) = struct.unpack_from(">I", message, 3)
     content = message[size + 8 :]
     return bytes(delivery[: -len(content)]) + content

@@ -17,7 +17,7 @@ from rabbitlike.storage.database import Durability
 from rabbitlike.storage.store import LOG_BYTES, SqliteStore
 from rabbitlike.storage.writer import Writer
 
-#: Octets a packed message has besides its body.
+#: Octets of a packed message besides its body.
 OVERHEAD = 40
 
 
@@ -33,7 +33,7 @@ def spread(times: list[float]) -> str:
 
 
 class Sizes:
-    """How long the log and the file get."""
+    """Sizes of the write-ahead log and the database file."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._path = store.path
@@ -48,7 +48,7 @@ class Sizes:
 
 
 async def throughput(store: SqliteStore, options: argparse.Namespace, size: int, count: int, kept: int | None) -> None:
-    """Commits of one batch of `count` messages one after the other; each deletes the one `kept` before, if given."""
+    """Measure successive commits of one batch of `count` messages; each deletes the batch `kept` before it, if set."""
     data = os.urandom((size + OVERHEAD) * count)
     sizes = Sizes(store)
     times: list[float] = []
@@ -72,7 +72,7 @@ async def throughput(store: SqliteStore, options: argparse.Namespace, size: int,
 
 
 async def latency(store: SqliteStore, options: argparse.Namespace, size: int) -> None:
-    """One message in flight: from its arrival to the confirm, through the commit loop."""
+    """Measure one message in flight: from its arrival to the confirm, through the commit loop."""
     data = os.urandom(size + OVERHEAD)
     times: list[float] = []
     done = asyncio.get_running_loop().create_future()

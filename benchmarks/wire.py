@@ -1,7 +1,7 @@
-"""AMQP 0-9-1 as bytes, as little of it as the load generator sends and reads.
+"""The subset of AMQP 0-9-1 that the load generator sends and reads, as bytes.
 
-Everything that goes out during a measurement is built here beforehand. `TagBlock` is how a run of frames that differ
-in their delivery tag alone is rewritten without a Python step per frame.
+Everything sent during a measurement is built here beforehand. `TagBlock` rewrites a run of frames that differ only in
+their delivery tag without a Python step per frame.
 """
 
 import struct
@@ -77,8 +77,10 @@ def properties(
     message_id: str | None = None,
     timestamp: int | None = None,
 ) -> bytes:
-    """Property flags and list, in the order of the specification: a delivery mode always, as every real client sends
-    one; the others if wanted."""
+    """Return property flags and list, in the order of the specification.
+
+    The delivery mode is always present, as in every real client; the others are optional.
+    """
     flags, values = 1 << 12, bytes((2 if persistent else 1,))
     if headers is not None:
         flags, values = flags | 1 << 13, table(headers) + values
@@ -96,7 +98,7 @@ def properties(
 
 
 def publish(exchange: str, routing_key: str, body: bytes, *, props: bytes, channel: int = 1) -> bytes:
-    """One message as the frames of a publish. The body must fit one frame."""
+    """Return one message as the frames of a publish. The body must fit one frame."""
     address = b"\x00\x00" + shortstr(exchange) + shortstr(routing_key) + b"\x00"
     head = struct.pack(">HHQ", 60, 0, len(body)) + props
     return method(channel, PUBLISH, address) + frame(HEADER, channel, head) + frame(BODY, channel, body)
@@ -105,7 +107,7 @@ def publish(exchange: str, routing_key: str, body: bytes, *, props: bytes, chann
 def pieces(
     exchange: str, routing_key: str, body: bytes, *, props: bytes, channel: int = 1, frame_max: int = 131_072
 ) -> Iterator[bytes]:
-    """The same for a body of any size, a frame at a time."""
+    """Yield the frames of a publish with a body of any size."""
     address = b"\x00\x00" + shortstr(exchange) + shortstr(routing_key) + b"\x00"
     head = struct.pack(">HHQ", 60, 0, len(body)) + props
     yield method(channel, PUBLISH, address) + frame(HEADER, channel, head)
@@ -142,10 +144,10 @@ def close_channel(channel: int = 1) -> bytes:
 
 
 class TagBlock:
-    """`count` copies of one frame sequence, or of several of one size in turn, each carrying the next delivery tag.
+    """`count` copies of one frame sequence, or of several of one size in turn, each with the next delivery tag.
 
-    Tags are written plane by plane: byte k of every tag is one slice assignment with the frame's length as its step,
-    which the interpreter runs as a C loop. A tag costs some tens of nanoseconds instead of a pack_into each.
+    Tags are written byte by byte: byte k of all tags is one slice assignment with the frame's length as its step, which
+    the interpreter runs as a C loop. A tag costs some tens of nanoseconds instead of a pack_into each.
     """
 
     def __init__(self, template: bytes, tag_offset: int, count: int, *others: bytes) -> None:
@@ -159,7 +161,7 @@ class TagBlock:
         self._cover(1)
 
     def upto(self, first: int, last: int) -> memoryview:
-        """The frames for tags `first`.. as far as this block reaches, `last` at most."""
+        """Return the frames for tags `first` to `last`, or to the end of this block."""
         if not self._first <= first < self._first + self.count:
             self._cover(first)
         start = first - self._first

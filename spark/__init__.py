@@ -1,6 +1,6 @@
-"""Spark data sources and jobs that speak to the broker as any client does.
+"""Spark data sources and jobs; they connect to the broker as ordinary AMQP clients.
 
-`AmqpDataSource` is found here when it is asked for, not before: parts of this package are of use without Spark.
+`AmqpDataSource` is imported on first use, because parts of this package work without Spark.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Where the broker is and who asks: an AMQP URI taken apart, as RabbitMQ's clients write it.
+"""AMQP URIs in the syntax of RabbitMQ's clients: broker, credentials, vhost, TLS.
 
 `amqp://user:password@host:port/vhost`, `amqps://` for TLS; `cacertfile`, `certfile`, `keyfile`, `verify` and
-`server_name_indication` may follow as a query. A password is never shown.
+`server_name_indication` may follow as a query. Texts and errors never contain the password.
 """
 
 import ssl
@@ -14,13 +14,13 @@ PORT: Final = 5672
 TLS_PORT: Final = 5671
 
 _TLS_KEYS: Final = ("cacertfile", "certfile", "keyfile", "verify", "server_name_indication")
-#: Known to clients of RabbitMQ and of no use here.
+#: Query keys that RabbitMQ's clients accept and this client ignores.
 _IGNORED_KEYS: Final = ("heartbeat", "connection_timeout", "channel_max", "frame_max", "auth_mechanism")
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to check the broker's certificate, and what to show of our own."""
+    """How to check the broker's certificate, and which client certificate to present."""
 
     cacertfile: str | None = None
     certfile: str | None = None
@@ -50,17 +50,17 @@ class Address:
     tls: Tls | None = None
 
     def __str__(self) -> str:
-        """As a URI without the password."""
+        """Return the URI without the password."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         vhost = "" if self.vhost == "/" else f"/{self.vhost}"
         return f"{'amqp' if self.tls is None else 'amqps'}://{self.user}@{host}:{self.port}{vhost}"
 
 
 def parse(uri: str) -> Address:
-    """ValueError says what is wrong with a URI, without its password."""
+    """Parse a URI; the ValueError for a malformed URI does not contain its password."""
     parts = urlsplit(uri)
     if parts.scheme not in ("amqp", "amqps") or "://" not in uri:
-        shown = uri.rpartition("@")[2]  # what stands before it may be a password
+        shown = uri.rpartition("@")[2]  # the part before it may contain a password
         raise ValueError(f"'{shown}' is no broker's URI: it begins with amqp:// or amqps://, as {DEFAULT_URI} does")
     try:
         port = parts.port

@@ -1,6 +1,6 @@
-"""`python -m rabbitlike.spark.bundle out.zip`: all that executors need, for `spark-submit --py-files out.zip`.
+"""`python -m rabbitlike.spark.bundle out.zip`: a zip file for executors, for `spark-submit --py-files out.zip`.
 
-The package and the protocol it speaks, as plain Python, with the one library that has the names of AMQP's methods.
+It contains this package and the protocol package as plain Python, and the library with the AMQP methods.
 """
 
 import sys
@@ -17,7 +17,7 @@ _PACKAGES: Final = {"rabbitlike/protocol": protocol, "rabbitlike/spark": spark, 
 
 
 def write(target: Path) -> int:
-    """How many modules are in it."""
+    """Write the bundle; return its number of modules."""
     files = {"rabbitlike/__init__.py": Path(rabbitlike.__file__)}
     for name, package in _PACKAGES.items():
         folder = Path(package.__path__[0])

@@ -1,6 +1,7 @@
-"""Messages to rows: deliveries become an Arrow batch with the columns of `schema.read_columns`.
+"""Messages to rows: turns deliveries into an Arrow batch with the columns of `schema.read_columns`.
 
-`include_headers` is the value of that option: headers are a map, an array of structs as Kafka has them, or left out.
+`include_headers` is the value of that option: headers become a map, an array of structs as in Kafka's connector, or are
+left out.
 """
 
 import base64
@@ -18,12 +19,12 @@ from rabbitlike.spark.wire import Delivery
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Columns that are properties of the same name.
+#: Columns that hold the property of the same name.
 _PROPERTIES: Final = (
     "message_id", "correlation_id", "content_type", "content_encoding", "type", "app_id", "user_id", "reply_to",
     "expiration",
 )  # fmt: skip
-#: AMQP's timestamps are seconds. Some publishers send milliseconds: no message is from after the year 5138.
+#: AMQP timestamps are in seconds, but some publishers send milliseconds: larger values would lie after the year 5138.
 _SECONDS_MAX: Final = 100_000_000_000
 _MICROSECONDS_MAX: Final = 253_402_300_800_000_000
 
@@ -31,7 +32,7 @@ Row = dict[str, object]
 
 
 def arrow_schema(include_headers: str) -> "pa.Schema":
-    """The types of the columns, as Spark expects them of Arrow."""
+    """Return the column types as Spark expects them from Arrow."""
     import pyarrow as pa
 
     kinds = {
@@ -50,7 +51,7 @@ def arrow_schema(include_headers: str) -> "pa.Schema":
 def to_batch(
     deliveries: Sequence[Delivery], queue: str, *, include_headers: str, first_offset: int | None = None
 ) -> "pa.RecordBatch":
-    """`first_offset` is the place of the first one where they are numbered."""
+    """Return the deliveries as a batch; `first_offset` is the offset of the first one, if they are numbered."""
     import pyarrow as pa
 
     schema = arrow_schema(include_headers)
@@ -71,7 +72,7 @@ def to_batch(
 
 
 def _describe(deliveries: Sequence[Delivery], *, include_headers: str) -> list[Row]:
-    """What the properties say. Messages with the same ones in a row are read once."""
+    """Decode properties; consecutive messages with equal properties are decoded once."""
     rows: list[Row] = []
     last = b""
     row: Row = {}
@@ -97,7 +98,7 @@ def _read(properties: Properties, *, include_headers: str) -> Row:
 
 
 def _text(value: str | None) -> str | None:
-    """Names are octets to a broker; columns are text."""
+    """Decode a name: brokers treat names as octets, columns hold text."""
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -111,7 +112,7 @@ def _microseconds(value: int | None) -> int | None:
 
 
 def _shown(value: Value) -> str | None:
-    """A header as text: strings and numbers as they are, the rest as JSON."""
+    """Return a header value as text: strings and numbers unchanged, other types as JSON."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -122,7 +123,7 @@ def _shown(value: Value) -> str | None:
 
 
 def _octets(value: Value) -> bytes | None:
-    """A header as octets: those of binary ones as they are, of all others those of their text."""
+    """Return a header value as octets: binary values unchanged, other types as their text."""
     if isinstance(value, bytes):
         return value
     shown = _shown(value)

@@ -1,7 +1,7 @@
-"""A socket to the broker, with TLS where the address asks for it; and the error for a connection that is none any more.
+"""Opens a socket to the broker, with TLS if the address asks for it; defines the error for a lost connection.
 
-A broker that restarts is back in a moment, so a refused connection may be tried again. Whoever has not seen the broker
-before does not wait: there the address is more likely to be wrong.
+A broker that restarts is back in a moment, so a refused connection may be retried. A client that has never reached the
+broker does not retry: then the address is more likely to be wrong.
 """
 
 import socket
@@ -14,11 +14,11 @@ RETRY_AFTER_S: Final = 0.25
 
 
 class Lost(ConnectionError):
-    """The connection is gone, or nothing moved on it for too long. What it means for messages under way is unknown."""
+    """The connection is lost, or nothing moved on it for too long. The fate of messages in flight is unknown."""
 
 
 def dial(address: Address, timeout_s: float, redial_s: float) -> socket.socket:
-    """A connected socket that does not block. Refused, it asks again for `redial_s`."""
+    """Return a connected, non-blocking socket; retry refused connections for `redial_s`."""
     sock = _connect(address, timeout_s, time.monotonic() + redial_s)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

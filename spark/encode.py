@@ -1,7 +1,7 @@
-"""Rows to messages: an Arrow batch becomes three columns (routes, property lists, bodies), column by column.
+"""Rows to messages: turns an Arrow batch into three columns (routes, property lists, bodies), column by column.
 
-A field of the properties is one string for all rows, or a list with one for each, empty where a row has none. Columns
-that are the same for all rows stay one string to the end.
+A property field is one string for all rows, or a list with one string per row, empty where a row has no value. Columns
+that are equal in all rows stay one string to the end.
 """
 
 import base64
@@ -63,7 +63,7 @@ Field = bytes | list[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What a publisher takes. Of `routes` and `properties` there may be one for all, repeated without end."""
+    """Messages for a publisher. `routes` and `properties` may be one value for all messages, repeated without end."""
 
     count: int
     routes: Iterable[bytes]
@@ -73,17 +73,17 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Messages whose property lists are not put together yet, so that ids can be added."""
+    """Messages whose property lists are not assembled yet, so that ids can be added."""
 
     count: int
     routes: Iterable[bytes]
     fields: dict[int, Field]
-    #: The insides of header tables, None where a row has none.
+    #: Contents of the header tables, None where a row has none.
     headers: "list[bytes | None] | None"
     bodies: list[bytes]
 
     def message_ids(self) -> list[bytes] | None:
-        """As the column had them, each behind its length, empty where there was none; None without such a column."""
+        """Return the values of column message_id, with length prefixes, empty for null; None without such a column."""
         ids = self.fields.get(MESSAGE_ID)
         return ids if isinstance(ids, list) else None
 
@@ -91,7 +91,7 @@ class Draft:
         return Messages(self.count, self.routes, assemble(self._with_headers(None), self.count), self.bodies)
 
     def finish_with_ids(self, ids: list[bytes], *, with_header: bool) -> Messages:
-        """With ids as message_id and, if asked for, as what brokers know duplicates by."""
+        """Assemble messages with ids as message_id and, if asked for, as the deduplication header."""
         fields = self._with_headers(ids if with_header else None)
         fields[MESSAGE_ID] = [_short(each, "message_id") for each in ids]
         return Messages(self.count, self.routes, assemble(fields, self.count), self.bodies)
@@ -160,7 +160,7 @@ class Encoder:
         spare = None if otherwise is None else otherwise.encode()
         place = self._plan.places.get(name)
         if place is None:
-            # Never without end: the other column says how many.
+            # Finite, like the other column.
             return repeat(spare or b"", batch.num_rows)
         column = batch.column(place)
         if column.null_count == 0:
@@ -181,7 +181,7 @@ class Encoder:
 
 
 def assemble(fields: dict[int, Field], count: int) -> Iterable[bytes]:
-    """Property flags and list of each row. Fields stand in the order of their flags, the highest first."""
+    """Build the property flags and list of each row. The fields follow the order of their flags, highest first."""
     always = 0
     sometimes: list[tuple[int, list[bytes]]] = []
     parts: list[Field] = []
@@ -207,7 +207,7 @@ def assemble(fields: dict[int, Field], count: int) -> Iterable[bytes]:
 
 
 def _merge(parts: Sequence[Field]) -> list[Field]:
-    """With neighbours that are the same for all rows put together."""
+    """Join neighbours that are equal in all rows."""
     merged: list[Field] = []
     for part in parts:
         last = merged[-1] if merged else None
@@ -254,7 +254,7 @@ def _each(column: "pa.Array", encode: Callable[[int], bytes]) -> list[bytes]:
 
 
 def _timestamps(column: "pa.Array") -> list[bytes]:
-    """AMQP counts seconds."""
+    """Encode timestamps; AMQP counts in seconds."""
     import pyarrow as pa
 
     per_second = 1
@@ -267,7 +267,7 @@ def _timestamps(column: "pa.Array") -> list[bytes]:
 
 
 def _headers(column: "pa.Array") -> list[bytes | None]:
-    """The insides of field tables, without their lengths, of maps or of arrays of structs."""
+    """Encode maps or arrays of structs as field tables, without their length prefix."""
     import pyarrow as pa
 
     rows = column.to_pylist()
@@ -284,7 +284,7 @@ def _pair(header: dict[str, str | None] | None) -> tuple[str, str | None]:
 
 
 def _json(row: dict[str, object]) -> bytes:
-    """As Spark's to_json: fields that are null are left out."""
+    """Encode a row as Spark's to_json does: null fields are left out."""
     present = {name: value for name, value in row.items() if value is not None}
     return json.dumps(present, separators=(",", ":"), ensure_ascii=False, default=_plain).encode()
 

@@ -1,20 +1,20 @@
-"""The broker's event log as data: one row per step in a message's life, as the files of `event_log` hold it.
+"""The schema of the broker's event log: one row per event of a message, as in the files of `event_log`.
 
-Plain data, importable without Spark and without the broker; a test keeps it and the broker's own columns the same.
+Plain data, importable without Spark and without the broker; a test compares it with the broker's own columns.
 """
 
 from typing import Final, NamedTuple
 
 
 class Column(NamedTuple):
-    """One column; `kind` is Spark's word for its type."""
+    """One column; `kind` is Spark's name of the type."""
 
     name: str
     kind: str
     is_nullable: bool = False
 
 
-#: What can happen to a message.
+#: All kinds of events.
 EVENTS: Final = (
     "publish", "route_fail", "enqueue", "deliver", "ack", "nack", "requeue", "expire", "dead_letter", "drop_overflow",
     "confirm",
@@ -42,5 +42,5 @@ COLUMNS: Final = (
     Column("reason", "string", is_nullable=True),
 )
 
-#: For `spark.read.schema(…)`. All columns may be null to a reader: files are not trusted to keep their word.
+#: For `spark.read.schema(…)`. All columns are nullable for readers, because files may not meet the schema.
 DDL: Final = ", ".join(f"{column.name} {column.kind}" for column in COLUMNS)

@@ -1,7 +1,7 @@
-"""Who writes: which query or job, which epoch of it, which partition; and the ids that messages get from that.
+"""Identity of a write (query or job, epoch, partition) and the message ids derived from it.
 
-Two publications of the same row carry the same id, different rows carry different ones: then a broker or a consumer can
-drop what it has seen. The names of Spark's local properties are undocumented; they are read here alone.
+Two publications of the same row carry the same id, different rows carry different ids, so a broker or a consumer can
+drop duplicates. The names of Spark's local properties are undocumented; only this module reads them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ _DIGEST_SIZE: Final = 16
 
 
 class Task(NamedTuple):
-    """Where in Spark's work this process is. A batch job has neither query nor epoch."""
+    """The Spark task of this process. A batch job has neither query nor epoch."""
 
     partition: int
     attempt: int
@@ -26,14 +26,14 @@ class Task(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """The unit whose repetition is to be recognised: `version` of what `app` writes."""
+    """A write whose repetition must be recognised: `version` of the output of `app`."""
 
     app: str
     version: int
 
 
 def current_task() -> Task:
-    """Of the process that this is called in, which is a task's."""
+    """Return the Spark task that runs in this process."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("not within a Spark task")
@@ -49,15 +49,15 @@ def current_task() -> Task:
 def content_ids(
     writing: Writing, partition: int, seen: dict[bytes, int], messages: Iterable[tuple[bytes, bytes, bytes]]
 ) -> Iterator[bytes]:
-    """Ids by what a message says (route, properties, body) and how many equal ones the partition had before: `seen`.
+    """Yield ids from the content (route, properties, body) and the number of equal earlier messages, `seen`.
 
-    They do not depend on the order of rows, which is an accident after a shuffle. The partition is part of them: equal
+    The ids do not depend on the order of rows, which varies after a shuffle. The partition is part of the id: equal
     rows of two partitions are two messages.
     """
     start = blake2b(f"{writing.app}\0{writing.version}\0{partition}\0".encode(), digest_size=_DIGEST_SIZE)
     for message in messages:
         digest = start.copy()
-        digest.update(b"".join(message))  # a route and a property list tell where they end
+        digest.update(b"".join(message))  # routes and property lists delimit themselves
         key = digest.digest()
         number = seen.get(key, 0)
         seen[key] = number + 1
@@ -65,6 +65,6 @@ def content_ids(
 
 
 def position_ids(writing: Writing, partition: int, first: int) -> Iterator[bytes]:
-    """Ids by place, from row `first` on: right only where a repetition gives the same rows in the same order."""
+    """Yield ids from row numbers, starting at `first`; correct only if a repetition has the same row order."""
     stem = f"{writing.app}/{writing.version}/{partition}/".encode()
     return (b"%b%d" % (stem, row) for row in count(first))

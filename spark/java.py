@@ -1,4 +1,4 @@
-"""Spark runs on Java, which pip does not bring: look for it before Spark does, whose own words are hard to read."""
+"""Checks for Java, which pip does not install, before Spark fails with an obscure error."""
 
 import os
 import re
@@ -15,11 +15,11 @@ HOW: Final = (
 
 
 class NoJava(Exception):
-    """The text says what to install."""
+    """Java is missing or too old; the text says what to install."""
 
 
 def require() -> Path:
-    """The `java` that Spark will start; NoJava when there is none, or one too old."""
+    """Return the `java` that Spark will start; raise NoJava if it is missing or too old."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if found is None:
@@ -32,7 +32,7 @@ def require() -> Path:
 
 
 def version_of(java: str) -> int:
-    """The number Java goes by: 8 for 1.8.0_392, 17 for 17.0.15. 0 when it does not say."""
+    """Return the major version: 8 for 1.8.0_392, 17 for 17.0.15; 0 if it cannot be determined."""
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
     return int(match[1]) if match else 0

@@ -1,8 +1,8 @@
-"""Exactly once: rows and the note that they were written, in one transaction of the broker.
+"""Exactly once: commits rows and a note about them in one transaction of the broker.
 
-The note is the one message of the queue `spark.ledger.<app>`. Whoever commits first becomes its exclusive consumer, on
-the connection of the transaction: a second driver has to wait until the first one's connection, and with it its
-transaction, is gone. An epoch that the note knows is not written again.
+The note is the single message of the queue `spark.ledger.<app>`. The driver that commits first becomes the queue's
+exclusive consumer, on the connection of the transaction: a second driver has to wait until the first one's connection,
+and with it its transaction, is gone. An epoch that the note names is not written again.
 """
 
 import json
@@ -29,11 +29,11 @@ NAME_MAX: Final = 255
 
 
 class LedgerError(Exception):
-    """The ledger says that something else writes under this name."""
+    """Another writer uses the same name."""
 
 
 class Note(NamedTuple):
-    """What was written last. `query` is empty for a batch job."""
+    """The last write. `query` is empty for a batch job."""
 
     version: int
     query: str
@@ -43,7 +43,10 @@ class Note(NamedTuple):
 def write_once(
     options: Options, writing: Writing, query: str, parts: Sequence[Messages], redial_s: float | None = None
 ) -> bool:
-    """All messages and the note, or nothing. False when this was written before. `redial_s` is as for `Connection`."""
+    """Write all messages and the note, or nothing; return False if they were written before.
+
+    `redial_s` is as for `Connection`.
+    """
     with _Alone(options, writing.app, redial_s) as (connection, held):
         last = _read(held)
         if last is not None:
@@ -64,7 +67,7 @@ def write_once(
 
 
 def write_whole(options: Options, parts: Sequence[Messages], redial_s: float | None = None) -> None:
-    """All messages or none, and no note: who writes again writes twice."""
+    """Write all messages or none, without a note: a repeated call writes twice."""
     with Connection(
         options.address, timeout_s=options.timeout_s, heartbeat_s=HEARTBEAT_S, redial_s=redial_s
     ) as connection:
@@ -73,7 +76,7 @@ def write_whole(options: Options, parts: Sequence[Messages], redial_s: float | N
 
 
 def _publish(connection: Connection, options: Options, parts: Sequence[Messages]) -> Publisher:
-    """Everything in a transaction that is not committed yet."""
+    """Publish everything in a transaction that is not committed yet."""
     prepare(connection, options)
     _check_queues(connection, parts)
     connection.select_tx()
@@ -84,9 +87,9 @@ def _publish(connection: Connection, options: Options, parts: Sequence[Messages]
 
 
 def _check_queues(connection: Connection, parts: Sequence[Messages]) -> None:
-    """Refused when a queue is not there that messages are published to by its name.
+    """Raise Refused if messages address a missing queue by its name.
 
-    Rabbitlike looks at all routes before it commits (`_commit`), and RabbitMQ at none.
+    Rabbitlike checks all routes before it commits (`_commit`), RabbitMQ checks none.
     """
     for frame in {frame for part in parts for frame in islice(part.routes, part.count)}:
         publish = read_route(frame)
@@ -118,7 +121,7 @@ def _ledger_route(app: str) -> bytes:
 
 
 class _Alone:
-    """A connection that is the ledger's exclusive consumer, and what the ledger held."""
+    """A connection that is the ledger's exclusive consumer, with the content of the ledger."""
 
     def __init__(self, options: Options, app: str, redial_s: float | None) -> None:
         self._options = options
@@ -152,8 +155,8 @@ class _Alone:
         try:
             connection.declare_queue(self._queue, arguments={"x-max-length": 1, "x-overflow": "drop-head"})
             connection.consume(self._queue, prefetch=10, exclusive=True)
-            # A delivery that was due stands before the second answer: the queue has sent it before it answers the
-            # first, and the channel passes it on before it hears of the second.
+            # A delivery that was due arrives before the second answer: the queue sends it before it answers the first
+            # declare, and the channel forwards it before it handles the second.
             for _ in range(2):
                 connection.declare_queue(self._queue, passive=True)
             held = connection.take(10, wait_s=0)

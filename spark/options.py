@@ -1,6 +1,7 @@
-"""What `option(…)` may say: names, defaults, what values mean.
+"""The options of `option(…)`: names, defaults, values.
 
-Case does not matter. An unknown name is an error that names the nearest, so that a typo cannot turn a guarantee off.
+Case does not matter. An unknown name is an error that suggests the nearest name, so that a typo cannot disable a
+guarantee.
 """
 
 import difflib
@@ -16,11 +17,11 @@ GUARANTEES: Final = ("at-least-once", "effectively-once", "exactly-once")
 ID_STRATEGIES: Final = ("content", "position", "column", "none")
 ACK_MODES: Final = ("spool", "commit", "auto")
 
-#: The URI when no option says it, so that a password need not stand in a program.
+#: Environment variable with the default URI, so that programs need not contain a password.
 URI_VARIABLE: Final = "AMQP_URI"
 
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-#: Spark hands its own options of a query to the sink as well.
+#: Spark passes its own query options to the sink as well.
 _QUERY_NAME: Final = "queryname"
 _OF_SPARK: Final = (
     "checkpointlocation",
@@ -29,7 +30,7 @@ _OF_SPARK: Final = (
     "asyncprogresstrackingcheckpointintervalms",
     "_asyncprogresstrackingoverridesinksupportcheck",
 )
-#: What users of other sources write, and what to write here.
+#: Names used by other sources, and the option to use instead.
 _ELSEWHERE: Final = {
     "subscribe": "name the queue to read by the option queue",
     "subscribepattern": "name one queue to read by the option queue; to read several, unite their DataFrames",
@@ -42,15 +43,15 @@ _ELSEWHERE: Final = {
 
 
 class OptionError(ValueError):
-    """An option that does not exist, or a value it cannot have."""
+    """An unknown option or an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All options with their values. Names are those users write, in Python's spelling; see `NAMES`."""
+    """All options with their values. Names are the users' names in Python's spelling; see `NAMES`."""
 
     address: Address
-    # To write
+    # Writing
     exchange: str = ""
     routing_key: str | None = None
     guarantee: str = "at-least-once"
@@ -65,7 +66,7 @@ class Options:
     max_atomic_bytes: int = 64 << 20
     overwrite_action: str = "none"
     format: str = "columns"
-    # To read
+    # Reading
     queue: str | None = None
     queue_type: str = "auto"
     starting_offsets: str = "earliest"
@@ -83,12 +84,12 @@ class Options:
     include_headers: str = "map"
     # Both
     declare: str = "none"
-    #: What `.queryName(…)` said, of a stream that writes.
+    #: The value of `.queryName(…)`, for a stream that writes.
     query_name: str | None = None
 
     @property
     def ids(self) -> str:
-        """How messages get their ids: asked for, or what the guarantee needs."""
+        """Return how ids are made: the option's value, or what the guarantee needs."""
         return self.id_strategy or ("content" if self.guarantee == "effectively-once" else "none")
 
     @property
@@ -146,7 +147,7 @@ _NO_OFFSETS: Final = (
     "a queue has no offsets, what is read is all that is in it. To leave out what is there now, purge the queue first"
 )
 
-#: Every option as users write it: the field it sets and how its value is read.
+#: Every option as users write it: the field it sets and the parser of its value.
 NAMES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "exchange": ("exchange", _text),
     "routingKey": ("routing_key", _text),
@@ -168,10 +169,10 @@ NAMES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "startingOffsets": ("starting_offsets", _only("earliest", _NO_OFFSETS)),
     "endingOffsets": ("ending_offsets", _only("latest", _NO_OFFSETS)),
     "maxRowsPerTrigger": ("max_rows_per_trigger", _number(1)),
-    "maxOffsetsPerTrigger": ("max_rows_per_trigger", _number(1)),  # Kafka's word for it
+    "maxOffsetsPerTrigger": ("max_rows_per_trigger", _number(1)),  # Kafka's name
     "maxBytesPerTrigger": ("max_bytes_per_trigger", _size),
     "numPartitions": ("num_partitions", _number(1)),
-    "minPartitions": ("num_partitions", _number(1)),  # Kafka's word for it
+    "minPartitions": ("num_partitions", _number(1)),  # Kafka's name
     "ackMode": ("ack_mode", _choice(*ACK_MODES)),
     "spoolLocation": ("spool_location", _text),
     "prefetchCount": ("prefetch_count", _number(1, 65535)),
@@ -182,14 +183,14 @@ NAMES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "includeHeaders": ("include_headers", _choice("map", "true", "false")),
 }
 
-#: What says where the broker is, beside `uri`.
+#: Options that locate the broker, besides `uri`.
 ADDRESS_NAMES: Final = ("uri", "host", "port", "virtualHost", "username", "password", "tls")
 
 _KNOWN: Final = {name.lower(): name for name in (*NAMES, *ADDRESS_NAMES)}
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """The options that hold; OptionError for one that cannot."""
+    """Return the effective options; raise OptionError for an invalid one."""
     by_name: dict[str, str] = {}
     query_name = None
     for key, value in given.items():
@@ -218,7 +219,7 @@ def _known(key: str) -> str:
 
 
 def nearest(name: str, known: Mapping[str, str]) -> str:
-    """`: did you mean 'x'?` or nothing. `known` maps what is compared to what is shown."""
+    """Return `: did you mean 'x'?` or an empty text. `known` maps names to compare to names to show."""
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f": did you mean '{known[close[0]]}'?" if close else ""
 
@@ -231,7 +232,7 @@ def _read(name: str, value: str) -> object:
 
 
 def _address(given: Mapping[str, str]) -> Address:
-    """`uri`, or what the environment says, with the single options put in its place."""
+    """Return the address: `uri` or the environment variable, overridden by the single options."""
     try:
         found = address.parse(given.get("uri") or os.environ.get(URI_VARIABLE) or address.DEFAULT_URI)
     except ValueError as error:
@@ -262,5 +263,5 @@ def _flag_option(name: str, value: str) -> bool:
 
 
 def default(name: str) -> object:
-    """What an option is when nobody says it."""
+    """Return the default of an option."""
     return next(field.default for field in fields(Options) if field.name == NAMES[name][0])

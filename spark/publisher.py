@@ -1,7 +1,8 @@
-"""Many messages to the broker in few writes: in confirm mode within a window of unconfirmed ones, or in a transaction.
+"""Publishes many messages in few writes: with a window of unconfirmed messages, or in a transaction.
 
-Messages come as three columns: where to (a whole basic.publish frame, see `route`), property list, body. Most look like
-the one before, which is known by identity: what stands between two bodies is then one string made once.
+Messages come as three columns: route (a whole basic.publish frame, see `route`), property list, body. Most messages
+have the previous message's route and property list, compared by identity: the octets between two bodies are then built
+once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from rabbitlike.protocol.constants import BASIC_CLASS, BODY_FRAME, HEADER_FRAME
 from rabbitlike.protocol.errors import AmqpError
 from rabbitlike.spark.wire import CHANNEL, Connection
 
-#: Octets that are gathered before they are written.
+#: Octets gathered for one write.
 WRITE_SIZE: Final = 131072
 
 _END: Final = b"\xce"
@@ -28,11 +29,11 @@ WHAT_TO_DO: Final = "create the queue or its binding, or set the option mandator
 
 
 class Refused(Exception):
-    """The broker did not take messages, or had no queue for them; the text says how many, and where they were to go."""
+    """The broker refused or returned messages; the text says how many, and their address."""
 
 
 def route(exchange: str, routing_key: str, *, mandatory: bool) -> bytes:
-    """The basic.publish frame of messages with this address."""
+    """Return the basic.publish frame of messages with this address."""
     publish = methods.make(
         commands.Basic.Publish, exchange=exchange, routing_key=routing_key, mandatory=mandatory, immediate=False
     )
@@ -40,14 +41,14 @@ def route(exchange: str, routing_key: str, *, mandatory: bool) -> bytes:
 
 
 def read_route(frame: bytes) -> commands.Basic.Publish:
-    """What such a frame says."""
+    """Parse such a frame."""
     publish = methods.decode(frame[_BODY.size : -1])
     assert isinstance(publish, commands.Basic.Publish)
     return publish
 
 
 class Publisher:
-    """Publishes on a connection's channel, which is in confirm mode (`max_in_flight` given) or in a transaction."""
+    """Publishes on a connection's channel, which is in confirm mode (with `max_in_flight`) or in a transaction."""
 
     def __init__(self, connection: Connection, max_in_flight: int | None = None) -> None:
         self._connection = connection
@@ -57,7 +58,7 @@ class Publisher:
             connection.select_confirms()
 
     def publish(self, routes: Iterable[bytes], properties: Iterable[bytes], bodies: Iterable[bytes]) -> None:
-        """Returns when all is written, not when all is confirmed. Constant columns are `itertools.repeat`."""
+        """Return when everything is written, not when it is confirmed. Constant columns are `itertools.repeat`."""
         payload_max = self._connection.payload_max
         before = b""
         last_route = last_list = b""
@@ -66,7 +67,7 @@ class Publisher:
         add = parts.append
         gathered = count = 0
         room = self._room()
-        # strict=False: columns that never end stand beside those that do.
+        # strict=False: endless columns stand beside finite ones.
         for body, address, property_list in zip(bodies, routes, properties, strict=False):
             size = len(body)
             if size != last_size or address is not last_route or property_list is not last_list:
@@ -96,7 +97,7 @@ class Publisher:
         self._check()
 
     def _room(self) -> int:
-        """How many may be sent now. A full window is waited for until half of it is free: one write for many."""
+        """Return how many messages may be sent now; wait until half of a full window is free, for fewer writes."""
         if self._max_in_flight is None:
             return _UNBOUNDED
         in_flight = self._connection.unconfirmed(self.published)
@@ -106,7 +107,7 @@ class Publisher:
         return self._max_in_flight - in_flight
 
     def finish(self) -> None:
-        """Wait until every message is confirmed; Refused when one was not taken."""
+        """Wait until every message is confirmed; raise Refused if the broker refused one."""
         self._drain(0)
 
     def _drain(self, most: int) -> None:
@@ -127,7 +128,7 @@ class Publisher:
 
 @contextmanager
 def _explaining() -> Iterator[None]:
-    """What the broker says to a message that is too large is said of a row."""
+    """Rephrase the broker's refusal of a large message in terms of a row."""
     try:
         yield
     except AmqpError as error:
@@ -140,7 +141,7 @@ def _explaining() -> Iterator[None]:
 
 
 def describe_returned(connection: Connection) -> str:
-    """Which messages came back, for an error."""
+    """Describe the returned messages, for an error."""
     first = connection.returned[0]
     return (
         f"the broker returned {len(connection.returned)} messages as unroutable, the first from exchange "
@@ -149,7 +150,7 @@ def describe_returned(connection: Connection) -> str:
 
 
 def _before_body(address: bytes, property_list: bytes, size: int, payload_max: int) -> bytes:
-    """All that stands before a body that fits one frame, or before the body's frames if it takes several or none."""
+    """Return everything before a body that fits one frame, or before the body's frames if it needs several or none."""
     header = _HEADER.pack(HEADER_FRAME, CHANNEL, 12 + len(property_list), BASIC_CLASS, 0, size)
     head = _BODY.pack(BODY_FRAME, CHANNEL, size) if 0 < size <= payload_max else b""
     return address + header + property_list + _END + head

@@ -1,8 +1,8 @@
-"""Queues to DataFrames. A classic queue forgets what is acknowledged, and Spark may ask for an epoch again: when to
-acknowledge is the whole question, and `ackMode` the answer (docs/spark.md).
+"""Queues to DataFrames.
 
-Delivery tags belong to a channel, so the driver's side consumes and rows travel within the partitions. Spark makes
-readers several times, most only to pickle them: nothing is opened before the first question.
+A classic queue forgets acknowledged messages, and Spark may ask for an epoch again: `ackMode` chooses when to
+acknowledge (docs/spark.md). Delivery tags belong to a channel, so the driver consumes, and rows travel inside the
+partitions. Spark makes several readers, most only to pickle them: a reader opens nothing before the first call.
 """
 
 import time
@@ -24,19 +24,19 @@ from rabbitlike.spark.wire import Connection, Delivery
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Rows of a batch handed to Spark at once.
+#: Rows per batch handed to Spark.
 BATCH_ROWS: Final = 10000
-#: How long `availableNow` waits for messages that the broker says are there.
+#: How long `availableNow` waits for messages that the broker has reported.
 PATIENCE_S: Final = 10.0
 PREFETCH_MAX: Final = 65535
 
 Offset = dict[str, int | str]
-#: What Spark shows as `latestOffset` of a source.
+#: The `latestOffset` that Spark shows for a source.
 Report = dict[str, int | str]
 
 
 class QueueShare(InputPartition):
-    """As many messages as one task is to take from the queue."""
+    """The number of messages that one task takes from the queue."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -44,7 +44,7 @@ class QueueShare(InputPartition):
 
 
 class Rows(InputPartition):
-    """Rows themselves, as an Arrow stream."""
+    """Rows as an Arrow stream."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(None)
@@ -55,7 +55,7 @@ class Rows(InputPartition):
 
 
 def queue_of(options: Options) -> str:
-    """The queue to read; OptionError when it cannot be read."""
+    """Return the queue to read; raise OptionError if it cannot be read."""
     if options.queue_type == "stream":
         raise OptionError("queueType=stream: stream queues are not there yet; classic queues can be read")
     if not options.queue:
@@ -64,7 +64,7 @@ def queue_of(options: Options) -> str:
 
 
 class AmqpBatchReader(DataSourceReader):
-    """`spark.read.format("amqp")`: what is in the queue now, taken out of it or only looked at."""
+    """`spark.read.format("amqp")`: reads the messages now in the queue, and removes or requeues them."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -78,7 +78,7 @@ class AmqpBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with Connection(self._options.address, timeout_s=self._options.timeout_s, redial_s=0) as connection:
             count = prepare_queue(connection, self._options, self._queue)
-        # Who only looks gives messages back: a second task could see them again.
+        # Browsing requeues messages, so a second task could read them again.
         tasks = 1 if self._options.browse else self._options.num_partitions
         return [QueueShare(count * (task + 1) // tasks - count * task // tasks) for task in range(tasks)]
 
@@ -100,15 +100,15 @@ class AmqpBatchReader(DataSourceReader):
 
 
 class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What the ways to read a queue as a stream have in common."""
+    """Base of the stream readers."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._queue = queue_of(options)
         self._link: Connection | None = None
-        #: Whether the broker has been there. One that is away for a moment is waited for, one that never was is not.
+        #: Whether the broker was reached before. Only then does the reader wait for a missing broker.
         self._has_met = False
-        #: How many messages `availableNow` is still to read; None without an end.
+        #: How many messages `availableNow` still has to read; None: unlimited.
         self._left: int | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 Spark's name
@@ -126,23 +126,23 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from reader
 
     def reportLatestOffset(self) -> Report | None:  # noqa: N802 Spark's name
-        """The queue and its lag: how many messages wait that no epoch has yet. None when the broker cannot be asked."""
+        """Return queue and lag: the number of messages in no epoch yet. None if the broker is not reachable."""
         if self._link is None:
             return None
         try:
             ready = self._link.declare_queue(self._queue, passive=True).message_count
-        except (Lost, AmqpError):  # the next epoch runs into it as well, and knows what to do
+        except (Lost, AmqpError):  # the next epoch meets the same error and handles it
             self._disconnect()
             return None
         lag = ready + self._link.buffered + self._waiting()
         return {"source": f"queue {self._queue} of {self._options.address}", "lag": lag, **self._latest(lag)}
 
     def _waiting(self) -> int:
-        """Messages that were taken from the queue and are in no epoch yet."""
+        """Return the number of messages taken from the queue that are in no epoch yet."""
         return 0
 
     def _latest(self, lag: int) -> Offset:
-        """The offset after the last message of the queue."""
+        """Return the offset after the last message of the queue."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -153,7 +153,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._link.abandon()
             self._link = None
 
-    #: How many epochs are under way before the first of them is acknowledged.
+    #: Epochs under way before the first of them is acknowledged.
     epochs_held = 1
 
     @property
@@ -162,7 +162,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(wanted, PREFETCH_MAX)
 
     def _unacked(self) -> int:
-        """Of what was taken from the consumer."""
+        """Return the number of unacknowledged messages among those taken from the consumer."""
         return 0
 
     def _dial(self) -> Connection:
@@ -170,7 +170,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Connection(self._options.address, timeout_s=self._options.timeout_s, name=name, redial_s=0)
 
     def _connection(self) -> Connection:
-        """The one that reads the queue; Lost when there is no broker, or none is back within the timeout."""
+        """Return the reading connection; raise Lost if the broker is missing or not back within the timeout."""
         deadline = time.monotonic() + (self._options.timeout_s if self._has_met else 0)
         while self._link is None:
             try:
@@ -193,7 +193,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return link
 
     def _begin(self, link: Connection) -> None:
-        """Have messages sent. They are acknowledged in transactions: commit-ok says that the broker knows."""
+        """Start consuming. Acknowledgements use transactions: commit-ok proves that the broker has them."""
         link.consume(self._queue, prefetch=self._prefetch)
         link.select_tx()
 
@@ -203,10 +203,10 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _took(self, count: int) -> None:
         if self._left is not None:
-            self._left = self._left - count if count else 0  # none came: others have read them
+            self._left = self._left - count if count else 0  # none came: other consumers have them
 
     def _take(self, connection: Connection, limit: ReadLimit) -> list[Delivery]:
-        """Messages that the consumer was sent, within what one epoch may have."""
+        """Return messages delivered to the consumer, within the limits of one epoch."""
         wanted = min(self._wanted(limit), self._prefetch - self._unacked())
         if wanted <= 0:
             return []
@@ -223,7 +223,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return arrow_schema(self._options.include_headers)
 
     def _split(self, rows: "pa.Table") -> list[InputPartition]:
-        """Rows in as many partitions as were asked for."""
+        """Split rows into the requested number of partitions."""
         import pyarrow as pa
 
         parts: list[InputPartition] = []
@@ -238,7 +238,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class SpooledReader(QueueReader):
-    """`ackMode=spool`: rows are on the driver's disk before the broker forgets them, and stay until Spark is done."""
+    """`ackMode=spool`: stores rows on the driver's disk, then acknowledges, and keeps them until Spark is done."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -248,7 +248,7 @@ class SpooledReader(QueueReader):
             )
         self._location = options.spool_location
         self._opened: Spool | None = None
-        #: Up to here rows are in epochs.
+        #: Rows before this position are in epochs.
         self._position = 0
 
     @property
@@ -265,9 +265,9 @@ class SpooledReader(QueueReader):
         return {"position": self._position}
 
     def _find_end(self, position: int, limit: ReadLimit) -> int:
-        """Where the epoch ends that begins here."""
+        """Return the end of the epoch that begins at `position`."""
         if position == 0 and self._spool.is_used:
-            # Spark goes on from the start only until it has written down the first epoch.
+            # Spark restarts at the beginning only until it has recorded the first epoch.
             raise SpoolError(
                 f"the checkpoint is new, and the spool {self._spool.folder} is of a query that had another one: give "
                 "this query a spoolLocation of its own. To begin anew, delete that folder: rows in it that were not "
@@ -286,7 +286,7 @@ class SpooledReader(QueueReader):
         return self._fetch(position, limit)
 
     def _fetch(self, position: int, limit: ReadLimit) -> int:
-        """One more segment; where it ends."""
+        """Add one segment; return its end."""
         connection = self._connection()
         segment = None
         try:
@@ -299,7 +299,7 @@ class SpooledReader(QueueReader):
             connection.ack(taken[-1].tag)
             connection.commit_tx()
         except Lost:
-            # Written or not, the rows are safe here or there.
+            # Whether or not the commit succeeded, the rows are safe in the spool or in the queue.
             self._disconnect()
             if segment is None:
                 return position
@@ -328,7 +328,7 @@ class SpooledReader(QueueReader):
 
 
 class Held(NamedTuple):
-    """Rows that Spark has not reported done, and how to acknowledge them: by a tag that only `link` knows."""
+    """Rows that Spark has not reported as processed, and their delivery tag, which is valid only on `link`."""
 
     first: int
     end: int
@@ -338,13 +338,13 @@ class Held(NamedTuple):
 
 
 class UnspooledReader(QueueReader):
-    """`ackMode=commit` and `auto`: rows are in this process alone.
+    """`ackMode=commit` and `auto`: rows are only in this process.
 
-    Places count from the start of the process, whose name is part of each. Of another process's epoch nothing is left:
-    with `commit` its messages are back in the queue and come in an epoch of their own, with `auto` they are lost.
+    Positions count from the start of the process, whose name is part of each offset. An epoch of another process is
+    lost: with `commit` its messages are back in the queue and come in an epoch of their own, with `auto` they are gone.
     """
 
-    #: The next one is fetched before Spark reports this one done: there must be room for both.
+    #: The next epoch is fetched before Spark reports this one as done: the prefetch must allow for both.
     epochs_held = 2
 
     def __init__(self, options: Options) -> None:
@@ -379,7 +379,7 @@ class UnspooledReader(QueueReader):
         return sum(held.end - held.first for held in self._held if held.link is self._link)
 
     def _receive(self, link: Connection, limit: ReadLimit) -> list[Delivery]:
-        """Acknowledged as they are sent."""
+        """Get messages without acknowledgement: the broker forgets them as it sends them."""
         wanted = self._wanted(limit)
         taken = link.get(self._queue, wanted, no_ack=True) if wanted > 0 else []
         self._took(len(taken))
@@ -399,7 +399,7 @@ class UnspooledReader(QueueReader):
             return
         done = [held for held in self._held if held.end <= int(end["position"])]
         self._held = self._held[len(done) :]
-        # What came by a connection that is lost is back in the queue. Its tags mean other messages on this one.
+        # Messages of a lost connection are back in the queue. Their tags mean other messages on this connection.
         tags = [held.tag for held in done if held.link is self._link]
         if tags and self._link is not None and not self._is_auto:
             try:
@@ -413,9 +413,9 @@ class UnspooledReader(QueueReader):
 
 
 class RefusedReader(DataSourceStreamReader):
-    """Says what is wrong when it is asked for the first time.
+    """Raises the error on the first call.
 
-    Spark stops the reader in the end, even if there is none because making it failed: then that is all users hear of.
+    If construction failed, Spark would stop a reader that does not exist, and users would see only the second error.
     """
 
     def __init__(self, error: ValueError) -> None:
@@ -435,5 +435,5 @@ class RefusedReader(DataSourceStreamReader):
 
 
 def stream_reader(options: Options) -> QueueReader:
-    """The reader that `ackMode` names."""
+    """Return the reader for `ackMode`."""
     return SpooledReader(options) if options.ack_mode == "spool" else UnspooledReader(options)

@@ -1,6 +1,6 @@
-"""The columns of messages: which there are to read, and which a DataFrame to be written may have.
+"""The columns of messages: those that are read, and those that a written DataFrame may have.
 
-Checked on the driver before anything runs. Kafka's `value` and `key` are taken for `body` and `routing_key`.
+Checked on the driver before the job runs. Kafka's `value` and `key` are aliases of `body` and `routing_key`.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from rabbitlike.spark.options import Options, nearest
 
-#: In this order, as rows have them that were read.
+#: Columns of rows that are read, in this order.
 READ_COLUMNS: Final[dict[str, str]] = {
     "body": "binary",
     "exchange": "string",
@@ -49,13 +49,13 @@ READ_COLUMNS: Final[dict[str, str]] = {
     "headers_json": "string",
 }
 HEADER_COLUMNS: Final = ("headers", "headers_json")
-#: What `headers` is with includeHeaders=true, as in Kafka's connector.
+#: The type of `headers` with includeHeaders=true, as in Kafka's connector.
 HEADER_ARRAY: Final = "array<struct<key:string,value:binary>>"
 
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
 _TEXT: Final = (StringType,)
 
-#: What may be written, and the types it may have.
+#: Columns that can be written, with their permitted types.
 WRITE_COLUMNS: Final[dict[str, tuple[type[DataType], ...]]] = {
     "body": (BinaryType, StringType),
     "exchange": _TEXT,
@@ -79,31 +79,31 @@ _HEADER_VALUES: Final = (*_INTEGERS, StringType, BooleanType, FloatType, DoubleT
 
 
 class ColumnError(ValueError):
-    """A column that messages do not have, or that cannot hold what it is to hold."""
+    """An unknown column, or one whose type does not fit."""
 
 
 class WritePlan(NamedTuple):
-    """Which columns of a DataFrame are which parts of a message, by their place."""
+    """Positions of a DataFrame's columns by part of the message."""
 
     places: dict[str, int]
-    #: Columns that become the fields of a JSON body, name and place.
+    #: Columns that become the fields of a JSON body, name and position.
     fields: tuple[tuple[str, int], ...]
 
 
 def read_columns(include_headers: str) -> dict[str, str]:
-    """The columns of rows that are read, with their types; `include_headers` is the option's value."""
+    """Return the columns of rows that are read, with their types; `include_headers` is the option's value."""
     if include_headers == "false":
         return {name: kind for name, kind in READ_COLUMNS.items() if name not in HEADER_COLUMNS}
     return READ_COLUMNS if include_headers == "map" else READ_COLUMNS | {"headers": HEADER_ARRAY}
 
 
 def read_ddl(options: Options) -> str:
-    """The columns of rows that are read, as Spark writes a schema."""
+    """Return the columns of rows that are read, as a Spark DDL schema."""
     return ", ".join(f"`{name}` {kind}" for name, kind in read_columns(options.include_headers).items())
 
 
 def check_read(schema: StructType, options: Options) -> None:
-    """ColumnError when `.schema(…)` asked for other columns than messages have."""
+    """Raise ColumnError if `.schema(…)` asks for columns that messages do not have."""
     columns = read_columns(options.include_headers)
     asked = {column.name: column.dataType.simpleString() for column in schema.fields}
     if asked == columns:
@@ -118,7 +118,7 @@ def check_read(schema: StructType, options: Options) -> None:
 
 
 def plan_write(schema: StructType, options: Options) -> WritePlan:
-    """ColumnError when these columns do not make messages."""
+    """Return the columns by part of the message; raise ColumnError if they do not make messages."""
     places: dict[str, int] = {}
     others: list[tuple[str, int]] = []
     for place, column in enumerate(schema.fields):

@@ -1,4 +1,4 @@
-"""`format("amqp")`: what Spark asks for readers and writers. Register it once in each session:
+"""`format("amqp")`: readers and writers for Spark. Register it once in each session:
 
     spark.dataSource.register(AmqpDataSource)
 
@@ -24,7 +24,7 @@ class AmqpDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        # Here, on the driver: executors need not have the environment that says where the broker is.
+        # Parse here, on the driver: executors may lack the environment variable with the URI.
         self.amqp: Options = amqp_options.parse(options)
 
     @classmethod
@@ -60,12 +60,12 @@ class AmqpDataSource(DataSource):
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> AmqpStreamWriter:  # noqa: N802 Spark's name
-        # overwrite is the output mode complete: as with Kafka, every epoch's whole result is published.
+        # overwrite is the output mode complete: as with Kafka, every epoch publishes the whole result.
         return AmqpStreamWriter(self.amqp, plan_write(schema, self.amqp))
 
 
 def _check_purge(options: Options) -> None:
-    """Mode overwrite needs a word on what that shall mean."""
+    """Mode overwrite requires an option that says what it means."""
     if options.overwrite_action != "purge":
         raise OptionError(
             'mode("overwrite") would delete messages: use mode("append"), or the option overwriteAction=purge to empty '

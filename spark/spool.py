@@ -1,7 +1,7 @@
-"""A folder that messages are kept in between the queue and Spark, so that an epoch can be read again exactly.
+"""A folder that keeps messages between queue and Spark, so that an epoch can be read again exactly.
 
-A segment `<from>-<to>` holds rows by their place; it is whole or not there (fsync, then rename). Its name ends in
-`.new.arrow` until the broker has taken the acknowledgement: only what is in such a segment can come again.
+A segment `<from>-<to>` holds rows by position; it is written atomically (fsync, then rename). Its name ends in
+`.new.arrow` until the broker has confirmed the acknowledgement: only messages of such segments can be redelivered.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"(\d{19})-(\d{19})(\.new)?\.arrow")
 _IDS: Final = b"ids"
-#: Segments that were processed and never known to be acknowledged are remembered this long, for what may come again.
+#: How many processed segments without a confirmed acknowledgement are kept, to detect redeliveries.
 DOUBTFUL_KEPT: Final = 10
 RETRY_AFTER_S: Final = 0.1
 ID_SIZE: Final = 16
@@ -32,11 +32,11 @@ _COUNT: Final = "x-delivery-count"
 
 
 class SpoolError(Exception):
-    """The folder is not what it was, or somebody else's."""
+    """The folder has lost rows, or another query uses it."""
 
 
 class Segment(NamedTuple):
-    """Rows from one place up to another, which is not in it."""
+    """Rows from `first` to `end`, excluding `end`."""
 
     first: int
     end: int
@@ -49,7 +49,7 @@ class Segment(NamedTuple):
 
 
 class Spool:
-    """The segments of one queue. One process at a time has it."""
+    """The segments of one queue. Only one process at a time holds them."""
 
     def __init__(self, location: str, queue: str, wait_s: float) -> None:
         path = location.removeprefix("file://").removeprefix("file:")
@@ -60,7 +60,7 @@ class Spool:
         self._mark = self.folder / "used"
         self._lock = self._acquire(wait_s)
         self._segments = self._find()
-        #: What may come again, by its id, and how often.
+        #: Ids that may be redelivered, with their counts.
         self.doubts = Counter(id_ for segment in self._segments if segment.is_doubtful for id_ in self._ids(segment))
 
     def _acquire(self, wait_s: float) -> int:
@@ -91,7 +91,7 @@ class Spool:
 
     @property
     def is_used(self) -> bool:
-        """Whether a checkpoint knows of this spool: Spark has planned an epoch, and so written it down before."""
+        """Whether a checkpoint refers to this spool: Spark plans an epoch only after it has recorded its offset."""
         return self._mark.exists()
 
     def use(self) -> None:
@@ -101,7 +101,7 @@ class Spool:
 
     @property
     def first(self) -> int:
-        """The oldest place that can be read."""
+        """The oldest position that can be read."""
         return self._segments[0].first if self._segments else 0
 
     @property
@@ -109,11 +109,11 @@ class Spool:
         return self._segments[-1].end if self._segments else 0
 
     def following(self, position: int) -> int | None:
-        """Where the segment ends that goes on from here; None when there is none yet."""
+        """Return the end of the segment that contains `position`, or None."""
         return next((segment.end for segment in self._segments if segment.first <= position < segment.end), None)
 
     def add(self, first: int, batch: "pa.RecordBatch", ids: Sequence[bytes]) -> Segment:
-        """Rows on the disk for good, not acknowledged yet."""
+        """Store rows durably; they are not acknowledged yet."""
         import pyarrow as pa
 
         end = first + batch.num_rows
@@ -139,13 +139,13 @@ class Spool:
             os.close(folder)
 
     def acknowledged(self, segment: Segment) -> None:
-        """Nothing of it comes again. Forgotten in a crash, this costs a look at ids and no more."""
+        """Mark a segment as acknowledged. If a crash loses the mark, the only cost is a comparison of ids."""
         settled = segment._replace(path=segment.path.with_name(segment.path.name.replace(".new.arrow", ".arrow")))
         segment.path.rename(settled.path)
         self._segments[self._segments.index(segment)] = settled
 
     def doubt(self, segment: Segment) -> None:
-        """The connection was lost while it was being acknowledged."""
+        """Note that the connection was lost during the acknowledgement of this segment."""
         self.doubts.update(self._ids(segment))
 
     def _ids(self, segment: Segment) -> list[bytes]:
@@ -156,7 +156,7 @@ class Spool:
         return [raw[at : at + ID_SIZE] for at in range(0, len(raw), ID_SIZE)]
 
     def read(self, first: int, end: int, schema: "pa.Schema") -> "pa.Table":
-        """The rows of these places, as they were the first time. They must have these columns."""
+        """Return the rows at these positions, as first read. Their columns must match `schema`."""
         import pyarrow as pa
 
         tables = []
@@ -178,7 +178,7 @@ class Spool:
         return pa.concat_tables(tables)
 
     def forget(self, end: int) -> None:
-        """Rows before this place are not asked for again."""
+        """Delete rows before `end`; Spark does not ask for them again."""
         kept: list[Segment] = []
         doubtful = [segment for segment in self._segments if segment.is_doubtful and segment.end <= end]
         for segment in self._segments:
@@ -190,7 +190,7 @@ class Spool:
 
 
 def identify(delivery: Delivery) -> bytes:
-    """What a message is known by when it comes again: its message_id, or all it says."""
+    """Return the id that recognises a redelivered message: its message_id, or a digest of its content."""
     given = message_id_of(delivery.properties)
     digest = blake2b(digest_size=ID_SIZE)
     if given:
@@ -202,7 +202,7 @@ def identify(delivery: Delivery) -> bytes:
 
 
 def _as_published(properties: bytes) -> bytes:
-    """Without what brokers add when they deliver again."""
+    """Remove the header that brokers add on redelivery."""
     if _COUNT.encode() not in properties:
         return properties
     read = Properties(properties)
@@ -212,10 +212,10 @@ def _as_published(properties: bytes) -> bytes:
 
 
 def drop_repeated(deliveries: Iterable[Delivery], doubts: "Counter[bytes]") -> list[Delivery]:
-    """Without those that are in a doubtful segment already, each as often as it is there.
+    """Drop messages that are already in a doubtful segment, each as often as it occurs there.
 
-    A message with an id is known by it. One without must also say that it was delivered before, which a broker that was
-    killed may have forgotten: it could be another one with the same words, and rather comes twice than not at all.
+    A message with an id is recognised by the id. A message without one must also have the redelivered flag, which a
+    broker loses if it is killed: it might be another message with equal content, and a duplicate is better than a loss.
     """
     if not doubts:
         return list(deliveries)

@@ -1,15 +1,15 @@
-"""What the option `declare` asks for before messages are written or read: look whether it is there, or make it."""
+"""The option `declare`: checks that exchange and queue exist, or creates them, before messages are written or read."""
 
 from rabbitlike.spark.options import Options
 from rabbitlike.spark.wire import Connection
 
 
 def prepare(connection: Connection, options: Options) -> None:
-    """The exchange that messages go to; for the default exchange the queue that `routingKey` names."""
+    """Check or create the exchange to publish to; for the default exchange, the queue that `routingKey` names."""
     if options.declare == "none":
         return
     is_passive = options.declare == "passive"
-    # What is made for ids knows what it has seen. RabbitMQ without the plugin does not mind the argument.
+    # Created objects deduplicate by id. RabbitMQ without the plugin ignores the argument.
     knows_ids = options.guarantee == "effectively-once" and not is_passive
     arguments = {"x-message-deduplication": True} if knows_ids else {}
     if options.exchange:
@@ -19,5 +19,5 @@ def prepare(connection: Connection, options: Options) -> None:
 
 
 def prepare_queue(connection: Connection, options: Options, queue: str) -> int:
-    """The queue to read, and how many messages are ready in it. It must be there, unless it is to be made."""
+    """Check that the queue exists, or create it; return its number of ready messages."""
     return connection.declare_queue(queue, passive=options.declare != "create").message_count

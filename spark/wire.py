@@ -1,8 +1,8 @@
-"""A blocking AMQP client for one thread: one connection with one channel, on the broker's own codec. No Spark here.
+"""A blocking AMQP client for one thread: one connection with one channel, on the broker's own codec. Imports no Spark.
 
-It reads while it writes, so a broker that blocks publishers can say so; who waits gives up when nothing has moved in
-either direction for `timeout_s`. Heartbeats are declined by default: a task may sit between two batches of rows for
-minutes. With them a broker notices sooner that a machine is gone, and they are sent while this side waits.
+It reads while it writes, so a broker that blocks publishers can report that; a wait fails when nothing has moved in
+either direction for `timeout_s`. Heartbeats are declined by default: a task may pause between two batches of rows for
+minutes. With heartbeats, which are sent while this side waits, a broker notices a lost machine sooner.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ CHANNEL: Final = 1
 FRAME_MAX: Final = 131072
 DEFAULT_TIMEOUT_S: Final = 30.0
 CLOSE_TIMEOUT_S: Final = 5.0
-#: What a broker says that shuts down: no fault of this side.
+#: Reply code of a broker that shuts down: not an error of this side.
 CONNECTION_FORCED: Final = 320
 
 _PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
@@ -52,7 +52,7 @@ _CAPABILITIES: Final = (
 )  # fmt: skip
 _HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 _ACK: Final = struct.Struct(">BHIIQBB")
-_GET_PIPE: Final = 500  # basic.get asked for in one write
+_GET_PIPE: Final = 500  # basic.get requests in one write
 
 MethodT = TypeVar("MethodT", bound=Frame)
 
@@ -69,7 +69,7 @@ class Delivery(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """A mandatory message that no queue was there for."""
+    """A mandatory message that no queue accepted."""
 
     code: int
     text: str
@@ -78,7 +78,7 @@ class Returned(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What a queue's declaration was answered with."""
+    """The answer to queue.declare."""
 
     queue: str
     message_count: int
@@ -86,7 +86,7 @@ class Declared(NamedTuple):
 
 
 class Connection(FrameReader):
-    """Open once made; use it in a `with`."""
+    """A connection, open after construction; use it in a `with`."""
 
     def __init__(
         self,
@@ -97,19 +97,19 @@ class Connection(FrameReader):
         name: str = "rabbitlike.spark",
         redial_s: float | None = None,
     ) -> None:
-        """`redial_s` is how long a refused connection is tried again; None: `timeout_s`."""
+        """`redial_s` is how long to retry a refused connection; None means `timeout_s`."""
         super().__init__()
         self.address = address
         self.timeout_s = timeout_s
         self._heartbeat_s = heartbeat_s
-        #: Why the broker takes no messages for now; None while it does.
+        #: Why the broker blocks publishers; None while it does not.
         self.blocked: str | None = None
-        #: Up to this number every publish was confirmed or refused; beyond it those of `_ahead`.
+        #: Every publish up to this number is confirmed or refused; later ones are in `_ahead`.
         self._confirmed = 0
         self._ahead: set[int] = set()
         self.refused = 0
         self.returned: list[Returned] = []
-        #: What a broker said that shut down.
+        #: The text of connection.close from a broker that shut down.
         self._farewell: str | None = None
         self._answers: deque[Frame] = deque()
         self._deliveries: deque[Delivery] = deque()
@@ -139,11 +139,11 @@ class Connection(FrameReader):
             self.abandon()
 
     def abandon(self) -> None:
-        """Hang up without a word: what is unacknowledged goes back to its queue."""
+        """Close the socket without a handshake: unacknowledged messages are requeued."""
         self._sock.close()
 
     def close(self) -> None:
-        """Say goodbye and hang up. A broker that does not answer any more is not an error now."""
+        """Close with a handshake. A broker that no longer answers is not an error now."""
         self.timeout_s = min(self.timeout_s, CLOSE_TIMEOUT_S)
         try:
             with contextlib.suppress(OSError, AmqpError):
@@ -188,7 +188,7 @@ class Connection(FrameReader):
     # Octets
 
     def send(self, data: bytes) -> None:
-        """Write all of it; what comes meanwhile is read."""
+        """Write all of it; read what arrives meanwhile."""
         view = memoryview(data)
         while view:
             try:
@@ -205,7 +205,7 @@ class Connection(FrameReader):
                 self._moved_at = time.monotonic()
 
     def read(self, wait_s: float | None = None) -> bool:
-        """Take in what has arrived, waiting for it `wait_s` at most, or until it is too long. Was there anything?"""
+        """Read what has arrived, for at most `wait_s` (None: until the timeout); return whether anything came."""
         if self._read_some():
             return True
         if wait_s is None:
@@ -214,10 +214,10 @@ class Connection(FrameReader):
         return wait_s > 0 and self._poll(select.POLLIN, wait_s) and self._read_some()
 
     def _await(self, events: int) -> None:
-        """Wait until the socket is ready for `events`, and read if there is something to read."""
+        """Wait until the socket is ready for `events`, then read what is there."""
         while not self._poll(events, self._patience_s()):
             if self._heartbeat_s:
-                with contextlib.suppress(OSError):  # what stands in the way of it tells more than it
+                with contextlib.suppress(OSError):  # the next error says more than this one
                     self._sock.send(_HEARTBEAT)
             if time.monotonic() - self._moved_at >= self.timeout_s:
                 why = f"; it blocks publishers: {self.blocked}" if self.blocked is not None else ""
@@ -254,13 +254,13 @@ class Connection(FrameReader):
         return True
 
     def _make_room(self) -> None:
-        """Move what is left of a frame to the front. The buffer is larger than any frame, so that makes room."""
+        """Move the rest of a frame to the front. The buffer is larger than any frame, so this frees space."""
         rest = self._data[self.at : self._end]
         self._data[: len(rest)] = rest
         self.at, self._end = 0, len(rest)
 
     def _hear_last_words(self) -> None:
-        """A broker that hangs up may have said why before."""
+        """Read what the broker sent before it closed: it may contain the reason."""
         with contextlib.suppress(Lost):
             while self._read_some():
                 pass
@@ -271,8 +271,8 @@ class Connection(FrameReader):
     # Frames
 
     def on_odd_frame(self, kind: int, number: int, payload: bytes) -> None:
-        """Every frame comes here: to the reader of frames, which is the broker's, a client's channels are strange."""
-        if kind != HEARTBEAT_FRAME:  # a broker that blocks publishers sends heartbeats all the same
+        """Handle a frame. All frames arrive here: the broker's frame reader does not know a client's channels."""
+        if kind != HEARTBEAT_FRAME:  # a broker that blocks publishers still sends heartbeats
             self._moved_at = time.monotonic()
         if kind == METHOD_FRAME:
             self._hear(number, payload)
@@ -357,7 +357,7 @@ class Connection(FrameReader):
     # Methods and their answers
 
     def call(self, method: Frame, reply: type[MethodT]) -> MethodT:
-        """Say something on the channel and wait for what it is answered with."""
+        """Send a method on the channel and return the answer."""
         self.send(methods.encode(method, CHANNEL))
         return self._await_answer(reply)
 
@@ -422,7 +422,7 @@ class Connection(FrameReader):
         self.call(methods.make(commands.Confirm.Select), commands.Confirm.SelectOk)
 
     def unconfirmed(self, published: int) -> int:
-        """How many of so many publishes were neither confirmed nor refused yet."""
+        """Return how many of `published` messages are neither confirmed nor refused yet."""
         return published - self._confirmed - len(self._ahead)
 
     def select_tx(self) -> None:
@@ -434,7 +434,7 @@ class Connection(FrameReader):
     # Messages from queues
 
     def consume(self, queue: str, *, prefetch: int, exclusive: bool = False) -> None:
-        """Have messages of the queue sent, `prefetch` unacknowledged ones at most. See `take`."""
+        """Start consuming with `prefetch`; see `take`."""
         qos = methods.make(commands.Basic.Qos, prefetch_count=min(prefetch, 65535))
         self.call(qos, commands.Basic.QosOk)
         consume = methods.make(commands.Basic.Consume, queue=queue, exclusive=exclusive)
@@ -442,11 +442,11 @@ class Connection(FrameReader):
 
     @property
     def buffered(self) -> int:
-        """Messages that have arrived and were not taken."""
+        """The number of messages that arrived and were not taken."""
         return len(self._deliveries)
 
     def take(self, count: int, wait_s: float, size_max: int | None = None) -> list[Delivery]:
-        """Up to `count` messages that were delivered, of `size_max` octets; fewer when none arrives for `wait_s`."""
+        """Return up to `count` delivered messages of `size_max` octets; fewer if none arrives for `wait_s`."""
         while len(self._deliveries) < count and self.read(wait_s):
             pass
         taken: list[Delivery] = []
@@ -459,7 +459,7 @@ class Connection(FrameReader):
         return taken
 
     def get(self, queue: str, count: int, *, no_ack: bool = False) -> list[Delivery]:
-        """Up to `count` messages; fewer mean that the queue had no more. Asks for many before it hears of the first."""
+        """Get up to `count` messages, fewer if the queue is empty; pipelines the requests."""
         request = methods.encode(methods.make(commands.Basic.Get, queue=queue, no_ack=no_ack), CHANNEL)
         taken: list[Delivery] = []
         while len(taken) < count:

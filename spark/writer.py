@@ -1,8 +1,8 @@
-"""DataFrames to the broker. What a guarantee promises, and why it holds: docs/spark.md.
+"""DataFrames to the broker. docs/spark.md explains what each guarantee promises and why it holds.
 
-`at-least-once` and `effectively-once` publish in the tasks and return when everything is confirmed. `exactly-once` has
-the tasks hand their messages to the driver, which publishes them in one transaction. Nothing is kept on a writer
-between `write` and `commit`: in a stream they are different objects in different processes.
+`at-least-once` and `effectively-once` publish in the tasks and return when everything is confirmed. With `exactly-once`
+the tasks pass their messages to the driver, which publishes them in one transaction. A writer keeps no state between
+`write` and `commit`: in a stream they are different objects in different processes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Published(WriterCommitMessage):
-    """A partition is with the broker."""
+    """A partition that the broker has confirmed."""
 
     partition: int
     rows: int
@@ -36,7 +36,7 @@ class Published(WriterCommitMessage):
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """A partition on its way to the driver, which writes it. `writing` is None where nothing is to recognise it by."""
+    """A partition for the driver to write. `writing` is None if repetitions cannot be recognised."""
 
     partition: int
     writing: Writing | None
@@ -47,19 +47,19 @@ class Staged(WriterCommitMessage):
 
 
 class TooLarge(Exception):
-    """More than the driver is to hold."""
+    """The messages exceed what the driver may hold."""
 
 
 class Sink:
-    """What a batch's writer and a stream's have in common. Goes to the tasks as it is."""
+    """Base of the batch and stream writers. It is pickled and sent to the tasks."""
 
     def __init__(self, options: Options, plan: WritePlan, *, is_stream: bool) -> None:
         self.options = options
         self.plan = plan
         self.is_stream = is_stream
-        #: Common to all tasks of a batch job, because its one writer is made before them.
+        #: The same for all tasks of a batch job, because its one writer is made before them.
         self.job_id = uuid4().hex
-        #: Whether there was no broker when a batch job began.
+        #: Whether no broker was reachable when a batch job began.
         self.is_away = False
         if options.ids == "column" and "message_id" not in plan.places:
             raise ColumnError("option idStrategy is column, and there is no column message_id")
@@ -105,13 +105,16 @@ class Sink:
         return connection
 
     def _redial_s(self, task: Task) -> float | None:
-        """How long to try again where no broker listens. None, as long as options say: it has been there. Not at all in
-        a query's first epoch, or in a batch that began without one: Spark would have four attempts wait in a row."""
+        """Return how long to retry while no broker listens; None means as long as the options say.
+
+        0 in a query's first epoch, and in a batch that began without a broker: Spark would run four waiting attempts in
+        a row.
+        """
         is_first_look = task.epoch == 0 if self.is_stream else self.is_away and not task.epoch
         return 0 if is_first_look else None
 
     def messages(self, batches: "Iterator[pa.RecordBatch]", task: Task) -> Iterator[Messages]:
-        """The partition's messages, batch by batch, with their ids."""
+        """Yield the partition's messages, batch by batch, with their ids."""
         encoder = Encoder(self.plan, self.options)
         if self.options.ids == "none":
             for batch in batches:
@@ -126,7 +129,7 @@ class Sink:
                 yield draft.finish_with_ids(numbering.ids(draft), with_header=with_header)
 
     def identify(self, task: Task) -> Writing:
-        """What a repetition of this would have in common with it."""
+        """Return the identity that this write shares with a repetition of it."""
         options = self.options
         if self.is_stream:
             if task.query is None or task.epoch is None:
@@ -171,7 +174,7 @@ class Sink:
             )
 
     def commit_staged(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver: one transaction for the messages of all partitions, in the order of these."""
+        """On the driver, commit the messages of all partitions, in order of partition, in one transaction."""
         staged = sorted((each for each in messages if isinstance(each, Staged)), key=lambda each: each.partition)
         if not staged:
             return
@@ -187,7 +190,7 @@ class Sink:
 
 
 class Numbering:
-    """Gives the rows of a partition their ids."""
+    """Assigns ids to the rows of a partition."""
 
     def __init__(self, strategy: str, writing: Writing, partition: int) -> None:
         self._strategy = strategy
@@ -197,7 +200,7 @@ class Numbering:
         self._row = 0
 
     def ids(self, draft: Draft) -> list[bytes]:
-        """The ids of a batch. What the column message_id says goes first."""
+        """Return the ids of a batch; values of the column message_id take precedence."""
         given = draft.message_ids()
         if given is not None and b"" not in given:
             return [each[1:] for each in given]
@@ -245,4 +248,4 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
         self._sink.commit_staged(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
-        """Nothing: what is published cannot be taken back, and staged messages were never sent."""
+        """Do nothing: published messages cannot be taken back, and staged messages were never sent."""

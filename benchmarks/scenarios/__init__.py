@@ -1,4 +1,4 @@
-"""Every scenario by name, in the order they are run and shown."""
+"""Every scenario by name, in the order of running and display."""
 
 from benchmarks.scenarios import (
     churn,
@@ -17,7 +17,7 @@ from benchmarks.scenarios.scenario import Scenario
 
 
 def scenarios(backlog: int) -> tuple[Scenario, ...]:
-    """All of them; `backlog` messages wait in those about backlogs."""
+    """Return all scenarios; those about backlogs use `backlog` messages."""
     return (
         *unpaced.SCENARIOS,
         *throughput.SCENARIOS,

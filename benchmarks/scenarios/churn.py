@@ -1,7 +1,7 @@
-"""How many connections, channels and queues per second can come and go.
+"""How many connections, channels and queues per second can be created and deleted.
 
-Several connections are led through the same talk in step by one process: send on each, then read from each. The broker
-always has something to do, and the generator needs no loop of its own.
+One process runs several connections through the same dialogue in step: it sends on each, then reads from each. The
+broker always has work, and the generator needs no event loop.
 """
 
 import time
@@ -17,13 +17,13 @@ Talk = Callable[[int, Client], Iterator[None]]
 
 
 def _in_step(talk: Talk, clients: list[Client]) -> None:
-    # strict: every talk is run to its end, past its last yield
+    # strict: every dialogue runs to its end, past its last yield
     for _ in zip(*(talk(lane, peer) for lane, peer in enumerate(clients)), strict=True):
         pass
 
 
 def _measured(broker: Running, seconds: float, once: Callable[[], None]) -> Sample:
-    """Call `once`, which makes LANES comings and goings, again and again."""
+    """Call `once`, which creates and deletes LANES objects, again and again."""
     rounds = 0
     own_cpu, broker_cpu = processes.own_cpu_seconds(), broker.cpu_seconds()
     began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Messages that are due 1 to 5 seconds after they are published: how many can be scheduled, and how late they come.
+"""Messages delayed by 1 to 5 seconds: how many can be scheduled, and how late they arrive.
 
-Each carries in its body when it is due, by the clock that all processes share; the consumer compares. A broker that
-knows no `x-delay` delivers too early, and is told so.
+Each carries its due time in its body, by the clock that all processes share; the consumer compares. A broker without
+`x-delay` delivers too early, which fails the sample.
 """
 
 import random
@@ -25,14 +25,14 @@ BLOCKS = 40
 WINDOW = 20_000
 LIMIT_S = 60.0
 PENDING, FAR_MS, SETTLE_S = 1_000_000, (3_600_000, 8 * 86_400_000), 3.0
-#: What two clocks of one machine, read one after the other in whole milliseconds, may seem to differ by.
+#: Possible difference of two clocks of one machine, read one after the other in whole milliseconds.
 EARLY_NS = 3_000_000
 _DUE = struct.Struct(">q")
 _LAST = -1
 
 
 class Block:
-    """Publishes with random delays, as frames; when they are due is written in just before they go."""
+    """Publishes with random delays, as frames; the due times are written just before sending."""
 
     def __init__(self, dice: random.Random, *, persistent: bool) -> None:
         self.delays_ms = [dice.randint(SHORTEST_MS, LONGEST_MS) for _ in range(BLOCK)]
@@ -54,7 +54,7 @@ def _message(delay_ms: int, *, persistent: bool) -> bytes:
 
 
 def schedule(rate: int, *, persistent: bool) -> Callable[[Running, float], Sample]:
-    """So many per second, 0 meaning as many as are confirmed."""
+    """Publish `rate` messages per second; 0 means as many as are confirmed."""
 
     def run(broker: Running, seconds: float) -> Sample:
         with Client(broker.address) as owner:
@@ -105,7 +105,7 @@ def _publish(client: Client, rate: int, seconds: float, *, persistent: bool) -> 
     while confirms.count < sent:
         confirms.read(wait=True)
     took_s = time.perf_counter() - began
-    # The last one, due after all others, tells the consumer so.
+    # The last message, due after all others, tells the consumer to stop.
     last = bytearray(_message(LONGEST_MS + 200, persistent=persistent))
     _DUE.pack_into(last, len(last) - 1 - BODY_BYTES, _LAST)
     client.send(last)
@@ -130,7 +130,7 @@ def receive(parent: Parent, address: Address) -> None:
 
 
 def _deliveries(client: Client) -> Iterator[tuple[int, int]]:
-    """When each came and when it was due."""
+    """Yield for each delivery when it arrived and when it was due."""
     shape, raw = client.read_delivery()
     yield time.time_ns(), _DUE.unpack_from(raw, shape.body_offset)[0]
     view, filled = memoryview(bytearray(256 * 1024)), 0
@@ -148,7 +148,7 @@ def _deliveries(client: Client) -> Iterator[tuple[int, int]]:
 
 
 def pending(broker: Running, seconds: float) -> Sample:
-    """Resident memory with a million messages due in an hour to eight days."""
+    """Measure resident memory with a million messages due in an hour to eight days."""
     before = broker.rss_bytes()
     dice = random.Random(2)
     with Client(broker.address) as client:

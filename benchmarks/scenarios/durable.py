@@ -1,8 +1,7 @@
-"""What it costs to lose nothing: persistent messages in durable queues with confirms, and backlogs larger than memory
-should be.
+"""The cost of durability: persistent messages in durable queues with confirms, and backlogs too large for memory.
 
-A backlog is made once and serves the scenarios that follow each other: how much memory it takes, how long a start on
-it lasts, how fast it is consumed.
+A backlog is made once and serves the scenarios that follow each other: its memory, the duration of a start with it, and
+how fast it is consumed.
 """
 
 import os
@@ -23,16 +22,16 @@ PREFETCH, ACK_EVERY = 2000, 100
 BODY_BYTES = 1024
 SETTLE_S = 3.0
 SYNC_BYTES, SYNCS = 4096, 50
-#: Of confirms; then a few bare syncs.
+#: Duration of a slice of confirms; a few plain syncs follow each slice.
 SLICE_NS = 100_000_000
 WARM_UP = 0.1  # this share of the samples, from the start, is not counted
-#: The slowest that is still waited for, messages per second.
+#: The lowest rate that is waited for, in messages per second.
 SLOWEST = 2000
 MILLION = 1_000_000
 
 
 def unconsumed(size: int) -> Callable[[Running, float], Sample]:
-    """Confirms per second while the queue only grows."""
+    """Measure confirms per second while the queue only grows."""
 
     def run(broker: Running, seconds: float) -> Sample:
         with Client(broker.address) as owner:
@@ -61,9 +60,9 @@ def _filled(seen: flow.Flow) -> Sample:
 
 
 def one_in_flight(broker: Running, seconds: float) -> Sample:
-    """Publish, wait for the confirm, and again. Nobody consumes, so every message is written; judged by the median.
+    """Publish, wait for the confirm, repeat. Without a consumer every message is written; judged by the median.
 
-    The bare fdatasync is measured in turn with it, slice by slice, because both vary with the machine.
+    A plain fdatasync is measured alternately, slice by slice, because both vary with the machine.
     """
     latencies: list[int] = []
     syncs: list[int] = []
@@ -100,7 +99,7 @@ def one_in_flight(broker: Running, seconds: float) -> Sample:
 
 
 class Overwriting:
-    """A file on the disk of the brokers. What one fdatasync takes there after 4 KB of it were overwritten."""
+    """A file on the brokers' disk: measures one fdatasync after an overwrite of 4 KB."""
 
     def __enter__(self) -> Self:
         self._file = tempfile.TemporaryFile(buffering=0)  # the brokers' folders are in the same place
@@ -113,7 +112,7 @@ class Overwriting:
         self._file.close()
 
     def times(self, count: int) -> list[int]:
-        """In nanoseconds."""
+        """Return times in nanoseconds."""
         data, clock, taken = bytes(SYNC_BYTES), time.perf_counter_ns, []
         for _ in range(count):
             began = clock()
@@ -127,7 +126,7 @@ class Overwriting:
 
 
 def _with_backlog(broker: Running, count: int) -> dict[str, float]:
-    """See that there is one; how it was made, if it was."""
+    """Make sure that a backlog exists; return the details of making it, if it was made."""
     with Client(broker.address) as owner:
         owner.open_channel()
         missing = count - owner.declare_queue(BACKLOG, durable=True)
@@ -184,7 +183,7 @@ def drain(count: int) -> Callable[[Running, float], Sample]:
 
 
 def consumed(size: int) -> Callable[[Running, float], Sample]:
-    """Published, confirmed, delivered and acknowledged."""
+    """Measure messages published, confirmed, delivered and acknowledged."""
     return straight(size, prefetch=PREFETCH, ack_every=ACK_EVERY, persistent=True, window=WINDOW)
 
 
@@ -229,7 +228,7 @@ SCENARIOS = (
 
 
 def with_backlog(count: int) -> tuple[Scenario, ...]:
-    """The scenarios on a backlog of `count` messages of 1 KB."""
+    """Return the scenarios on a backlog of `count` messages of 1 KB."""
     what = f"backlog of {count:,} × 1 KB"
     return (
         Scenario(

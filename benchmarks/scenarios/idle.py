@@ -1,4 +1,4 @@
-"""What things that do nothing cost in memory: the growth of the resident size of the broker's process tree."""
+"""Memory of idle objects: the growth of the resident size of the broker's process tree."""
 
 import time
 

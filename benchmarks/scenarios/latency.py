@@ -1,4 +1,4 @@
-"""How long one message takes when the broker has little to do: a round trip, and the way there at a steady pace."""
+"""Latency of one message on a quiet broker: a round trip, and one-way delivery at a steady rate."""
 
 import struct
 import time
@@ -27,7 +27,7 @@ def _open(address: Address, queue: str | None = None) -> Client:
 
 
 def _stamped(queue: str) -> tuple[bytearray, int]:
-    """A message as a template, and where in it the stamp at the start of the body stands."""
+    """Return a message as a template, and the offset of the timestamp at the start of its body."""
     template = wire.publish("", queue, bytes(BODY_BYTES), props=wire.properties())
     return bytearray(template), len(template) - 1 - BODY_BYTES
 
@@ -93,7 +93,7 @@ def respond(parent: Parent, address: Address) -> None:
             request = client.read_exactly(shape.size)
 
 
-# A steady pace
+# Steady rate
 
 
 def paced(broker: Running, seconds: float) -> Sample:
@@ -124,7 +124,7 @@ def publish_paced(parent: Parent, address: Address, count: int) -> None:
             early = began + number / RATE - time.perf_counter()
             if early > 0:
                 time.sleep(early)
-            # The stamp is the moment of sending, not the planned one: a late wake-up is not the broker's doing.
+            # The time of sending, not the planned one: a late wake-up does not count against the broker.
             _STAMP.pack_into(message, stamp_at, time.perf_counter_ns())
             client.send(message)
         parent.give(count / (time.perf_counter() - began))

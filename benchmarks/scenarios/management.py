@@ -1,4 +1,4 @@
-"""What watching costs those who are watched: latency of messages while somebody asks for 10,000 queues every second."""
+"""The cost of monitoring: latency of messages while a client requests a list of 10,000 queues every second."""
 
 import base64
 import http.client
@@ -12,13 +12,13 @@ from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit
 
 QUEUES = 10_000
 PERIOD_S = 1.0
-#: RabbitMQ takes its time for the first list of so many.
+#: RabbitMQ takes long for its first list of this size.
 LIMIT_S = 120.0
 _LOGIN = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
 
 
 def quiet(broker: Running, seconds: float) -> Sample:
-    """As many queues, and nobody asks."""
+    """Measure with the same number of queues and no requests."""
     _declare(broker.address)
     return latency.paced(broker, seconds)
 
@@ -35,7 +35,7 @@ def polled(broker: Running, seconds: float) -> Sample:
 
 
 def _declare(address: Address) -> None:
-    """Declared anew for each sample: those that are there already stay."""
+    """Declare the queues before each sample; existing ones stay."""
     with Client(address) as client:
         client.open_channel()
         for number in range(QUEUES):
@@ -43,7 +43,7 @@ def _declare(address: Address) -> None:
 
 
 def poll(parent: Parent, address: Address, seconds: float) -> None:
-    """Ask for all queues each second, or as soon as the last answer is here, for so long."""
+    """Request all queues each second, or as soon as the last answer has arrived, for `seconds`."""
     connection = http.client.HTTPConnection(address.host, address.port, timeout=LIMIT_S)
     _ask(connection)
     parent.ready()
@@ -66,7 +66,7 @@ def _ask(connection: http.client.HTTPConnection) -> None:
             answer = connection.getresponse()
             size = len(answer.read())
         except ConnectionRefusedError:
-            # The API comes up after AMQP.
+            # The API starts after AMQP.
             if time.perf_counter() > deadline:
                 raise
             time.sleep(0.05)

@@ -1,6 +1,6 @@
-"""What queues do here that RabbitMQ's do not, as throughput: hold it against the scenario without it, in the same run.
+"""Throughput of queue features that RabbitMQ lacks; compare with the scenario without the feature in the same run.
 
-Nothing fails and nothing comes twice: what is measured is what a queue costs that could cope with it.
+No message fails and none is a duplicate: the scenarios measure the cost of a queue that could handle it.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from benchmarks.scenarios import durable
 from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit
 from benchmarks.scenarios.throughput import Topology, message, queues_named, straight, taker
 
-#: More keys go round than are remembered: each is new when it comes again.
+#: The cycle has more keys than the queue remembers, so each key is new when it comes again.
 KEYS, REMEMBERED = 4000, 1000
 LEVELS = 3
 
@@ -33,7 +33,7 @@ def _keys(queue: str) -> list[bytes]:
 
 
 def _traced(name: str, load: str, run: Callable[[Running, float], Sample]) -> Scenario:
-    """A load with the event log on, against the same with it off, both on disk."""
+    """Return a load with the event log, compared with the same load without it, both on disk."""
     title = f"{load} with every step in the event log"
     return Scenario(
         name,

@@ -1,4 +1,4 @@
-"""The contract of a scenario: a name, what its figure means, the bar it is held to, a function that samples it."""
+"""The contract of a scenario: a name, the meaning of its figure, its bar, and a function that samples it."""
 
 import enum
 import math
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.brokers import Place, Running
 
-#: Among a sample's details: the figure as a multiple of a bare fdatasync measured in turn with it.
+#: Key of a sample's details: the figure as a multiple of a plain fdatasync measured alternately.
 TIMES_FDATASYNC = "times_fdatasync"
 
 
@@ -23,8 +23,7 @@ class Unit(enum.Enum):
 
 
 class Messages(enum.Enum):
-    """How the messages of a scenario differ from each other. A broker can be faster on the same message again and again
-    than it is on those of an application."""
+    """How the messages of a scenario differ. A broker can be faster if one message is repeated."""
 
     NONE = ""
     ONE = "one, repeated"
@@ -36,7 +35,7 @@ class Messages(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement: the figure the scenario is judged by, and what else was seen on the way."""
+    """One measurement: the figure that judges the scenario, and other observations."""
 
     value: float
     details: Mapping[str, float] = field(default_factory=dict)
@@ -47,19 +46,19 @@ class Scenario:
     name: str
     title: str
     unit: Unit
-    run: Callable[[Running, float], Sample]  # the broker and for how many seconds to load it
-    bar: float | None = None  # rabbitlike ÷ RabbitMQ: at least this where more is better, else at most this
+    run: Callable[[Running, float], Sample]  # takes the broker and the duration of the load in seconds
+    bar: float | None = None  # rabbitlike ÷ RabbitMQ: at least this if more is better, else at most this
     pure_bar: float | None = None  # the same for the build without compiled modules
     limit: float | None = None  # rabbitlike's own figure: at most this, whatever RabbitMQ's is
-    is_fresh: bool = False  # every sample on a broker that was just started
-    most: int | None = None  # samples at most, however many are asked for: some take minutes
+    is_fresh: bool = False  # every sample runs on a newly started broker
+    most: int | None = None  # the most samples, however many are requested: some take minutes
     place: Place = Place.MEMORY
-    is_ours: bool = False  # RabbitMQ has no such thing
+    is_ours: bool = False  # RabbitMQ has no such feature
     messages: Messages = Messages.NONE
     is_for_sink: bool = False  # the sink can run it although its place is not memory
-    against: Place | None = None  # bars are for the ratio to rabbitlike itself at this place, not to RabbitMQ
+    against: Place | None = None  # bars apply to the ratio to rabbitlike itself at this place, not to RabbitMQ
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value that `share` of an ascending sequence does not exceed (nearest rank)."""
+    """Return the value that `share` of an ascending sequence does not exceed (nearest rank)."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else math.nan

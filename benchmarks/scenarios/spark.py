@@ -1,8 +1,8 @@
 """Rows per second that Spark writes to a broker, by guarantee: 200 octets each, persistent, to a durable queue.
 
-Run only when asked for by name (`--scenario 'spark-*'`): they need Java and PySpark, and a JVM takes its time. Each
-sample is taken beside Spark's null sinks, so that what Spark itself costs is known: `null` takes rows to Python and
-drops them there, `noop` is Spark's own and never leaves the JVM.
+These scenarios run only if named (`--scenario 'spark-*'`): they need Java and PySpark, and a JVM starts slowly. Each
+sample is taken beside Spark's null sinks, which shows the cost of Spark itself: `null` passes rows to Python and drops
+them there, `noop` is Spark's own and never leaves the JVM.
 """
 
 import os
@@ -30,7 +30,7 @@ BAR = 5.0
 
 @cache
 def session() -> "SparkSession":
-    """One for all samples. Every sink has been used once before it is measured."""
+    """Return one session for all samples. Every sink is used once before it is measured."""
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
     from pyspark.sql.types import StructType

@@ -1,4 +1,4 @@
-"""How long from starting the process, with an empty data folder, to a finished AMQP handshake."""
+"""Time from starting the process, with an empty data folder, to a finished AMQP handshake."""
 
 from benchmarks.brokers import Running
 from benchmarks.scenarios.scenario import Sample, Scenario, Unit

@@ -1,4 +1,4 @@
-"""How many messages per second get through: publish for some seconds, stop the watch at the last delivery."""
+"""Messages per second: publish for some seconds, stop the clock at the last delivery."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ class Topology:
     arguments: Mapping[str, wire.Value] = field(default_factory=dict)  # of each queue
 
     def declare(self, client: Client) -> None:
-        self.delete(client)  # whatever a broken run has left
+        self.delete(client)  # left over from a failed run
         for queue in self.queues:
             client.declare_queue(queue, durable=self.durable, arguments=self.arguments)
         if self.kind is not None:
@@ -100,7 +100,7 @@ def _fanout(size: int, copies: int) -> Callable[[Running, float], Sample]:
 
 
 def _topic(size: int, bindings: int) -> Callable[[Running, float], Sample]:
-    """Every message matches one binding out of many; keys come in no order, so that remembering the last is no use."""
+    """Every message matches one of many bindings; keys come in no order, so caching the last one gains nothing."""
     patterns = ("eu.{}.*", "*.{}.price", "eu.{}.#", "eu.{}.price")
     numbers = [f"{number:04}" for number in range(bindings)]
     (queue,) = queues = queues_named(1)

@@ -1,7 +1,7 @@
-"""Publishers that wait for nobody, to one queue that is being consumed: how many messages per second come out.
+"""Publishers that never wait, to one queue with consumers: messages per second that come out.
 
-The brokers run with a data folder and are started anew for each sample, because a backlog is paged to disk and the
-memory it took is part of the figure.
+Each sample uses a newly started broker with a data folder, because a backlog is paged to disk and its memory is part of
+the figure.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ PREFETCH, ACK_EVERY = 2000, 100
 def taker(
     encode: Encode, *, lanes: int = 1, prefetch: int = 0, ack_every: int = 0, durable: bool = False
 ) -> Callable[[Running, float], Sample]:
-    """As many publishers as consumers, `lanes` of each."""
+    """Load one queue with `lanes` publishers and as many consumers."""
 
     def run(broker: Running, seconds: float) -> Sample:
         publishers = [encode(QUEUE, publisher) for publisher in range(lanes)]

@@ -25,8 +25,8 @@ from benchmarks.soak.watch import PERIOD_S, Sample, Told, Watch, ask, get
 MINUTES = 10.0
 START_LIMIT_S, STOP_LIMIT_S, SETTLE_S = 60.0, 90.0, 15.0
 DURABLE_EVERY_S = 0.05
-WIDTH = 120  # where there is no terminal to ask
-CALM_S = 3.0  # before the loads begin: what the well-behaved client sees then is in the chart
+WIDTH = 120  # without a terminal
+CALM_S = 3.0  # before the loads begin, so that the chart shows the well-behaved client without load
 
 
 def main(
@@ -66,7 +66,7 @@ def _rss_limit(chosen: list[str]) -> float:
 
 
 class Soak:
-    """One run: the broker, the loads, the well-behaved clients, and what was seen."""
+    """One run: the broker, the loads, the well-behaved clients, and the samples."""
 
     def __init__(self, chosen: dict[str, loads.Round], seconds: float, progress: Console) -> None:
         self.chosen = chosen
@@ -130,8 +130,8 @@ class Soak:
             self._progress.print("stopping the loads", style="dim")
             deadline = time.perf_counter() + STOP_LIMIT_S
             for child in children:
-                child.take(START_LIMIT_S)  # it had begun
-                with suppress(Refused):  # it is killed
+                child.take(START_LIMIT_S)  # skip the report of its start
+                with suppress(Refused):  # leaving the block kills it
                     child.take(max(0.1, deadline - time.perf_counter()))
 
     def _sample(self, watch: Watch, seconds: float) -> None:
@@ -153,7 +153,7 @@ class Soak:
 
 
 def _kind() -> Kind:
-    """rabbitlike with its default settings, the management API included."""
+    """Return rabbitlike with its default settings, including the management API."""
     return brokers.rabbitlike(with_api=True)
 
 

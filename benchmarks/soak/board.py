@@ -1,10 +1,10 @@
-"""What the processes of a soak share: whether it is over, and how far each load has come."""
+"""State shared by the processes of a soak: whether it is over, and the progress of each load."""
 
 import mmap
 
 
 class Board:
-    """Integers in shared memory. Each cell is written by one process."""
+    """Integers in shared memory. Each cell has one writer."""
 
     def __init__(self, loads: int) -> None:
         self._memory = mmap.mmap(-1, mmap.PAGESIZE)

@@ -1,8 +1,8 @@
-"""Charts of a soak as SVG, from the samples it wrote.
+"""Charts of a soak as SVG, from its samples.
 
     python -m benchmarks.soak.charts FILE [FOLDER]     # FOLDER: docs/images by default
 
-Each chart is one file with no script and no font of its own; its colours follow the reader's light or dark theme.
+Each chart is one file without scripts or embedded fonts; its colours follow the reader's light or dark theme.
 """
 
 import itertools
@@ -50,7 +50,7 @@ class Chart:
     unit: str
     series: Sequence[Series]
     limit: float | None = None
-    limited: str = ""  # what the limit is for
+    limited: str = ""  # what the limit applies to
     is_log: bool = False
 
 
@@ -99,7 +99,7 @@ def _rate(name: str, rows: Sequence[Row], key: str) -> Series:
 
 
 def draw(chart: Chart, at_s: Sequence[float]) -> str:
-    """One chart over the time of the samples."""
+    """Draw one chart over the time of the samples."""
     highest = max([value for series in chart.series for value in series.values] + [chart.limit or 0.0, 1e-9])
     ticks = _log_ticks(highest) if chart.is_log else _ticks(highest)
     top, end = ticks[-1], max(at_s[-1], 1e-9)
@@ -149,7 +149,7 @@ def _legend(chart: Chart) -> list[str]:
 
 
 def _ticks(highest: float) -> list[float]:
-    """0 and up to five round steps that reach the highest value."""
+    """Return 0 and up to five round steps that reach the highest value."""
     step = 10 ** math.floor(math.log10(highest / 4)) if highest > 0 else 1.0
     step *= next(factor for factor in (1, 2, 5, 10) if highest / (step * factor) <= 5)
     return [step * number for number in range(math.ceil(highest / step) + 1)]

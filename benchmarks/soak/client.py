@@ -1,11 +1,11 @@
 """The well-behaved client: every few milliseconds it publishes a message, and gets each one back once it is confirmed.
 
-Two of them run. One publishes a transient message every 5 ms: it notices the broker alone and is held to the limits.
-The other publishes a persistent one every 50 ms, whose confirm waits for the disk that the floods write to as well; its
+Two of them run. One publishes a transient message every 5 ms: only the broker affects it, and the limits apply to it.
+The other publishes a persistent one every 50 ms, whose confirm waits for the disk that the floods also write to; its
 times are reported, and none of its messages may be lost. Both check that they get what they published.
 
-A message is published when it is due, whether or not those before it have been answered: a stall of a second is seen by
-200 messages, and a broker that takes 6 ms for each shows 6 ms, not a queue in this process that grows without end.
+A message is published when it is due, whether or not earlier ones have been answered: 200 messages see a stall of a
+second, and a broker that takes 6 ms for each shows 6 ms, not an ever-growing queue in this process.
 """
 
 import select
@@ -29,7 +29,7 @@ _METHOD = struct.Struct(">HH")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When each message was published, on the clock of all processes, and how long it took; and what went wrong."""
+    """Times of publishing and latencies, on the clock of all processes, and the errors."""
 
     at_s: "array[float]"
     took_ms: "array[float]"
@@ -48,7 +48,7 @@ def measure(parent: Parent, address: Address, queue: str, every_s: float, persis
         while not parent.is_started():
             exchange.publish()
             now = time.perf_counter()
-            due = max(due + every_s, now)  # a late wake-up of this process is not the broker's doing
+            due = max(due + every_s, now)  # a late wake-up of this process does not count against the broker
             exchange.answer_until(due)
         exchange.finish(time.perf_counter() + ANSWER_LIMIT_S / 2)
         client.delete_queue(queue)
@@ -56,7 +56,7 @@ def measure(parent: Parent, address: Address, queue: str, every_s: float, persis
 
 
 def take(child: Child) -> Times:
-    """End the measurement."""
+    """End the measurement and return the times."""
     try:
         child.start()
         lost, *figures = child.take(ANSWER_LIMIT_S)
@@ -71,7 +71,7 @@ class Exchange:
 
     def __init__(self, client: Client, queue: str, props: bytes) -> None:
         self.at_s, self.took_ms = array("d"), array("d")
-        #: Confirmed messages that did not come back, or not as they were.
+        #: Confirmed messages that did not come back, or came back changed.
         self.lost = 0
         self._client = client
         self._queue = queue
@@ -79,7 +79,7 @@ class Exchange:
         self._get = wire.get(queue, auto_ack=True)
         self._number = 0
         self._confirmed = 0
-        #: When the messages that have not come back were published, by their numbers.
+        #: Times of publishing, by number, of the messages that have not come back.
         self._open: deque[tuple[int, float]] = deque()
         self._unread = b""
         self._readable = select.poll()
@@ -91,13 +91,13 @@ class Exchange:
         self._client.send(wire.publish("", self._queue, _body(self._number), props=self._props))
 
     def answer_until(self, due: float) -> None:
-        """Read what comes until ``due``."""
+        """Read what arrives until ``due``."""
         while (left_s := due - time.perf_counter()) > 0:
             if self._readable.poll(left_s * 1000):
                 self._read()
 
     def finish(self, deadline: float) -> None:
-        """Wait for the rest."""
+        """Wait for the remaining messages."""
         while self._open:
             self.answer_until(min(deadline, time.perf_counter() + 0.001))
             if time.perf_counter() >= deadline:
@@ -130,7 +130,7 @@ class Exchange:
             self._note(is_lost=payload != _body(self._open[0][0]))
 
     def _confirm(self, tag: int, multiple: int) -> None:
-        """Confirms come in order here: one queue, one kind of message."""
+        """Handle a confirm. Confirms arrive in order here: one queue, one kind of message."""
         if tag != self._confirmed + 1 and not (multiple and self._confirmed < tag <= self._number):
             raise Refused(f"confirm {tag} where {self._confirmed + 1} was due")
         self._client.send(self._get * (tag - self._confirmed))

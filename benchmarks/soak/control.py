@@ -1,7 +1,7 @@
-"""What the machine itself adds to the times of the well-behaved client: how late a process wakes up that only sleeps.
+"""What the machine itself adds to the times of the well-behaved client: how late a sleeping process wakes up.
 
-On a machine that others share, a virtual processor may be taken away for longer than the limits allow. A client can be
-answered no sooner than it runs itself, so its times are read beside these.
+On a shared machine, the host may take a virtual CPU away for longer than the limits allow. A client gets no answer
+before it runs itself, so its times are shown beside these.
 """
 
 import time
@@ -21,12 +21,12 @@ ANSWER_LIMIT_S = 60.0
 class Control:
     #: Sorted.
     late_ms: Sequence[float]
-    #: Share of the processors' time that the host gave to others while this machine wanted it.
+    #: Share of the CPU time that the host gave to others while this machine wanted it.
     stolen: float
 
 
 def measure(parent: Parent) -> None:
-    """Sleep as long as the client does between two messages, until the runner asks."""
+    """Sleep as long as the client does between two messages, until the runner ends the measurement."""
     late_ms = array("d")
     stolen, total = _processor_ticks()
     parent.ready()
@@ -39,7 +39,7 @@ def measure(parent: Parent) -> None:
 
 
 def take(child: Child) -> Control:
-    """End the measurement."""
+    """End the measurement and return the result."""
     try:
         child.start()
         stolen, *late_ms = child.take(ANSWER_LIMIT_S)
@@ -49,7 +49,7 @@ def take(child: Child) -> Control:
 
 
 def _processor_ticks() -> tuple[int, int]:
-    """Stolen, and all of them."""
+    """Return stolen and total CPU ticks."""
     try:
         fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     except OSError:  # not Linux

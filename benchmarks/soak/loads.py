@@ -1,8 +1,8 @@
 """The clients that disturb. Each load is a function that runs one round of some seconds against the broker.
 
-A round that the broker refuses (406 for a transaction above its limit, a connection it closed) is counted and followed
-by the next one: what counts is that the refusal does not hurt others. Processes of loads run at the lowest priority, so
-that the broker and the well-behaved client are not slowed down by a lack of CPU that the loads themselves cause.
+If the broker refuses a round (406 for a transaction above its limit, a connection it closed), the refusal is counted
+and the next round follows: it must not hurt other clients. Processes of loads run at the lowest priority, so that they
+do not slow the broker and the well-behaved client down by a lack of CPU that the loads cause.
 """
 
 import os
@@ -53,7 +53,7 @@ def keep_going(parent: Parent, load: Round, address: Address, board: Board, slot
 
 @contextmanager
 def opened(address: Address) -> Iterator[Client]:
-    """A connection with a channel. It is closed without a word: loads do not say good-bye."""
+    """Open a connection with a channel. The load drops it without a close handshake."""
     client = Client(address)
     try:
         client.open_channel()
@@ -66,7 +66,7 @@ def opened(address: Address) -> Iterator[Client]:
 def queue(
     address: Address, name: str, *, durable: bool = True, arguments: Mapping[str, wire.Value] | None = None
 ) -> Iterator[str]:
-    """A queue that is deleted at the end, by a connection that does nothing else."""
+    """Declare a queue; at the end a separate connection deletes it."""
     with opened(address) as owner:
         owner.delete_queue(name)
         owner.declare_queue(name, durable=durable, arguments=arguments)
@@ -97,7 +97,7 @@ def flood(address: Address, number: int, board: Board) -> None:
 
 
 def pour(clients: Sequence[Client], messages: Sequence[bytes], seconds: float, most: int, board: Board) -> int:
-    """Write as fast as the sockets take it, for so long or so many bytes; how many whole messages went."""
+    """Write as fast as the sockets accept, up to `seconds` or `most` bytes; return the number of whole messages."""
     block = memoryview(b"".join(messages))
     ends = list(accumulate(len(message) for message in messages))
     feeds = {client.sock.fileno(): Feed(client, block, ends, most=0) for client in clients}
@@ -113,7 +113,7 @@ def pour(clients: Sequence[Client], messages: Sequence[bytes], seconds: float, m
     return sum(feed.published for feed in feeds.values())
 
 
-# Consumers that hold on
+# Consumers that hold messages
 
 
 def never_acks(address: Address, number: int, board: Board) -> None:
@@ -159,7 +159,7 @@ def slow_consumers(address: Address, number: int, board: Board) -> None:
             time.sleep(SLOW_ACK_S)
 
 
-# Large things
+# Large messages
 
 
 def huge(address: Address, number: int, board: Board) -> None:
@@ -191,7 +191,7 @@ def transactions(address: Address, number: int, board: Board) -> None:
         time.sleep(1)
 
 
-# Many things
+# Many objects
 
 
 def expiry(address: Address, number: int, board: Board) -> None:
@@ -216,7 +216,7 @@ def expiry(address: Address, number: int, board: Board) -> None:
 
 
 def churn(address: Address, number: int, board: Board) -> None:
-    """A connection, a channel, a queue, some messages; then all of it goes."""
+    """Create a connection, a channel and a queue with some messages; then delete everything."""
     with opened(address) as client:
         name = f"{PREFIX}churn.{number}"
         client.declare_queue(name)

@@ -1,4 +1,4 @@
-"""The limits of a soak, and which of them were kept."""
+"""The limits of a soak, and their check."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from benchmarks.soak.control import Control
 from benchmarks.soak.watch import Sample
 
 MB = 1_000_000
-#: Publishers alone, whatever they send to queues that are not consumed.
+#: Limit with floods only, whatever they send to queues without consumers.
 FLOOD_RSS_BYTES = 400 * MB
-#: All loads at once: more for messages and transactions of 127 to 256 MB, of which the broker holds one copy while it
-#: arrives or leaves and one while it is written, and for the deliveries that a consumer does not acknowledge.
+#: Limit with all loads at once: more for messages and transactions of 127 to 256 MB, of which the broker holds one copy
+#: while it arrives or leaves and one while it is written, and for unacknowledged deliveries of a consumer.
 MIX_RSS_BYTES = 1_000 * MB
-#: How much more memory than at the start a broker may keep once the loads are gone.
+#: Memory that a broker may keep after the loads, in addition to that at the start.
 KEPT_RSS_BYTES = 150 * MB
 
 
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What was seen after the loads were gone."""
+    """The state after the loads ended."""
 
     start_rss_bytes: float
     rss_bytes: float
@@ -93,7 +93,7 @@ def _rates(samples: Sequence[Sample], seconds: float) -> str:
 
 
 def spread_over(samples: Sequence[Sample], began: float, transient: Times, durable: Times) -> None:
-    """Give each sample the times of the messages that were due in its second."""
+    """Add to each sample the times of the messages that were due in its second."""
     for times, is_durable in ((transient, False), (durable, True)):
         buckets: list[list[float]] = [[] for _ in samples]
         at = 0

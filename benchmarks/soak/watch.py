@@ -1,4 +1,4 @@
-"""What is seen of the broker every second: memory, disk, messages in and out, alarms, lines in its log."""
+"""Samples of the broker, one per second: memory, disk, messages in and out, alarms, lines in its log."""
 
 import base64
 import contextlib
@@ -29,13 +29,13 @@ class Sample:
     wal_bytes: int
     data_bytes: int
     cpu_s: float
-    published: int = 0  # totals since the broker's start, as the API tells them
+    published: int = 0  # totals since the broker's start, from the API
     delivered: int = 0
     backlog: int = 0
     connections: int = 0
     alarms: int = 0
     asked_ms: float = (
-        0.0  # how long the API took; above `ASK_LIMIT_S` it did not answer and the totals are the last ones
+        0.0  # time the API took; above `ASK_LIMIT_S` it did not answer, and the totals are the last known ones
     )
     p50_ms: float = 0.0  # of the well-behaved client in this second
     p99_ms: float = 0.0
@@ -45,8 +45,10 @@ class Sample:
 
 
 class Told:
-    """What the API told last, in memory that is shared with the process that asks it: a broker that does not answer
-    must not keep the others from being looked at."""
+    """The latest answer of the API, in memory shared with the process that requests it.
+
+    A broker that does not answer must not delay the other samples.
+    """
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, mmap.PAGESIZE)
@@ -81,7 +83,7 @@ class Told:
 
 
 def ask(parent: Parent, api: Address, told: Told) -> None:
-    """Ask the API every second, until the runner ends this process."""
+    """Request the API every second, until the runner ends this process."""
     parent.ready()
     while not parent.is_started(PERIOD_S):
         told.asks()
@@ -124,7 +126,7 @@ class Watch:
         return sample
 
     def errors(self) -> list[str]:
-        """Lines of the log that report a fault of the broker."""
+        """Return the lines of the log that report an error of the broker."""
         return [line for line in self._lines() if _ERROR.search(line)]
 
     def warnings(self) -> list[str]:
@@ -137,5 +139,5 @@ class Watch:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except OSError:  # gone meanwhile
+    except OSError:  # deleted meanwhile
         return 0

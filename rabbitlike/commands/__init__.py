@@ -1,7 +1,7 @@
 """The command line over the HTTP API: one module per group of commands.
 
-Speaks to a broker as any operator's tool does and imports nothing of one; `rabbitlike.cli` adds these commands to its
-own. A command is imported and made when it is called: all of them take longer than what most of them do.
+It talks to a broker only over HTTP and imports no broker module; `rabbitlike.cli` adds these commands to its own. A
+command is imported and built only when it is called: building all of them takes longer than most commands run.
 """
 
 import inspect
@@ -26,7 +26,7 @@ MODULES: Final = (
     *("accounts", "browsing", "dead_letters", "declaring", "definitions", "delayed", "getting", "listing", "local"),
     *("logs", "policies", "publishing", "queues", "showing", "status", "tailing", "top", "tracing"),
 )
-#: Groups: their name, the module that has it and as what, their heading.
+#: Groups: name, the module and attribute that define the group, heading.
 GROUPS: Final = (
     ("list", "listing", "group", THINGS),
     ("show", "showing", "group", THINGS),
@@ -43,9 +43,9 @@ GROUPS: Final = (
     ("policies", "policies", "group", RIGHTS),
     ("definitions", "definitions", "group", RIGHTS),
 )
-#: Groups that other modules have commands in.
+#: Groups to which several modules add commands.
 SHARED: Final = ("list", "show", "declare", "delete")
-#: Commands that are in no group, by the module whose `add_commands` makes them.
+#: Commands outside groups, by the module whose `add_commands` creates them.
 SINGLE: Final = (
     ("declaring", ("bind", "unbind"), THINGS),
     ("queues", ("pause", "resume"), THINGS),
@@ -61,8 +61,10 @@ NAMES: Final = frozenset([name for name, *_ in GROUPS] + [name for _, names, _ i
 
 
 def add_commands(root: typer.Typer, options: Sequence[inspect.Parameter], only: str | None = None) -> None:
-    """Give the root all commands of this package, or the one of this name, and the options that may stand before any of
-    them."""
+    """Add all commands of this package to the root, or only `only`.
+
+    `options` are the shared options that may precede any command.
+    """
     add_shared_options(root, options)
     if only is None or only in SHARED:
         for module in MODULES:

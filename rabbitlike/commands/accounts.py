@@ -1,6 +1,6 @@
-"""Users, permissions and limits: `users`, `permissions`, and their share of `declare` and `delete`.
+"""Users, permissions and limits: `users`, `permissions`, and the parts of `declare` and `delete` for them.
 
-parity: the API replaces a user as a whole, so what a command does not change is read first and sent back.
+parity: the API replaces a whole user, so a command first reads the fields that it does not change and sends them back.
 """
 
 from typing import Annotated, Final
@@ -93,7 +93,7 @@ def set_tags(
 
 
 def _tags(view: View) -> str:
-    """parity: a list since 3.9, a text with commas before."""
+    """parity: a list since 3.9, before that a text separated by commas."""
     return view["tags"] if isinstance(view["tags"], str) else ",".join(view["tags"])
 
 

@@ -1,6 +1,6 @@
-"""The broker's HTTP API, as commands ask it: names in paths are encoded here, refusals become sentences here.
+"""Client of the broker's HTTP API: encodes names in paths and turns refusals into sentences.
 
-Knows RabbitMQ's paths and error bodies, and works against a RabbitMQ as well; knows nothing of terminals.
+It uses RabbitMQ's paths and error bodies, so it works against RabbitMQ too. It does not depend on a terminal.
 """
 
 import difflib
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "http://localhost:15672"
 DEFAULT_VHOST: Final = "/"
 TIMEOUT_S: Final = 30.0
-#: How the default exchange, whose name is empty, is written in a path.
+#: The default exchange, whose name is empty, as a path segment.
 DEFAULT_EXCHANGE: Final = "amq.default"
 
-#: One object as the API tells of it: JSON as it came.
+#: One object as the API returns it: decoded JSON.
 View = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the broker is and who asks it."""
+    """URL and credentials of a broker."""
 
     url: str = DEFAULT_URL
     user: str = "guest"
@@ -41,7 +41,7 @@ class Address:
 
     @property
     def verify(self) -> "ssl.SSLContext | bool":
-        """What httpx is to trust; reading all authorities takes time, which a plain connection has no need to wait."""
+        """httpx's `verify` argument. Loading all authorities takes time, so a plain connection skips it."""
         if self.cafile is None:
             return self.url.startswith("https:")
         import ssl
@@ -57,7 +57,7 @@ class Address:
 
 
 def split_url(url: str) -> tuple[str, str | None, str | None]:
-    """The URL without what it says of the user; that user and password. Fault when it is no URL of a broker."""
+    """Return the URL without credentials, the user and the password. Raise Fault if it is not the URL of a broker."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         is_usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
@@ -71,20 +71,22 @@ def split_url(url: str) -> tuple[str, str | None, str | None]:
 
 
 def path_of(names: Iterable[str]) -> str:
-    """`/api/queues/%2F/orders` of ("queues", "/", "orders")."""
+    """Return `/api/queues/%2F/orders` for ("queues", "/", "orders")."""
     return "".join(f"/{_segment(name)}" for name in ("api", *names))
 
 
 def _segment(name: str) -> str:
-    # A name of dots alone would be taken for a step up the path.
+    # A name that consists of dots would mean a parent folder in the path.
     return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
 
 
 def _load_httpx() -> None:
-    """Import httpx without its own command line, which would bring a terminal's worth of modules along: two thirds of
-    the time that it takes. httpx leaves it out where Click is not installed."""
+    """Import httpx without its own command line, which takes two thirds of the import time.
+
+    httpx omits its command line if Click is not installed.
+    """
     if "httpx" not in sys.modules and "click" not in sys.modules:
-        sys.modules["click"] = None  # type: ignore[assignment]  # it cannot be imported
+        sys.modules["click"] = None  # type: ignore[assignment]  # makes `import click` fail
         try:
             import httpx  # noqa: F401
         finally:
@@ -92,7 +94,7 @@ def _load_httpx() -> None:
 
 
 class Api:
-    """Asks one broker, over one connection that is kept."""
+    """Sends requests to one broker over one kept-alive connection."""
 
     def __init__(self, address: Address) -> None:
         _load_httpx()
@@ -104,7 +106,7 @@ class Api:
             timeout=TIMEOUT_S,
             verify=address.verify,
             headers=address.headers,
-            trust_env=False,  # a proxy for the web is none for a broker
+            trust_env=False,  # proxies for the web do not apply to a broker
         )
 
     def close(self) -> None:
@@ -118,7 +120,7 @@ class Api:
         return found
 
     def put(self, *names: str, body: View | None = None) -> bool:
-        """True when it was made by this, False when it was there."""
+        """Return True if the request created the object, False if it existed."""
         return self.request("PUT", names, body={} if body is None else body).status_code == 201
 
     def post(self, *names: str, body: View) -> Any:
@@ -139,7 +141,7 @@ class Api:
         query: Mapping[str, str | int] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> "httpx.Response":
-        """Any request; Refused or Unreachable unless it succeeds."""
+        """Send a request; raise Refused or Unreachable unless it succeeds."""
         answer = self.ask(method, names, body=body, query=query, headers=headers)
         if not answer.is_success:
             raise self.refusal(answer, method, names)
@@ -154,7 +156,7 @@ class Api:
         query: Mapping[str, str | int] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> "httpx.Response":
-        """Any request and its answer, whatever it is; Unreachable when there is none."""
+        """Send a request and return the answer, whatever its status; raise Unreachable if there is none."""
         content = None if body is None else json.dumps(body).encode()
         sent = {**(headers or {}), **({} if content is None else {"content-type": "application/json"})}
         with self.reaching():
@@ -173,8 +175,7 @@ class Api:
         query: Mapping[str, str] | None = None,
         endless: bool = False,
     ) -> Iterator["httpx.Response"]:
-        """A request whose body, or whose answer, comes bit by bit; an endless one may be silent for as long as it
-        likes."""
+        """Send a request whose body or answer is streamed; an endless answer may pause for any time."""
         import httpx
 
         timeout = httpx.Timeout(TIMEOUT_S, read=None) if endless else TIMEOUT_S
@@ -191,7 +192,7 @@ class Api:
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
-        """What goes wrong between here and the broker becomes Unreachable."""
+        """Turn network errors into Unreachable."""
         import httpx
 
         url = self.address.url
@@ -218,7 +219,7 @@ class Api:
             ) from None
 
     def refusal(self, answer: "httpx.Response", method: str, names: tuple[str, ...]) -> Fault:
-        """The sentence for an answer other than success."""
+        """Return the fault for an answer other than success."""
         status = answer.status_code
         if status == 405:
             return Refused(f"this broker cannot do that: it knows no {method} {path_of(names)}", status)
@@ -246,10 +247,10 @@ class Api:
             return f"wrong user or password: '{user}' is not let in; give --user and --password"
         return f"user '{user}' may not do this: {reason}"
 
-    # What is not there
+    # Missing objects
 
     def _missing(self, names: tuple[str, ...], reason: str) -> str:
-        """Which of the names in a path is the unknown one, and what was perhaps meant."""
+        """Say which name in the path is unknown, and suggest similar names."""
         for kind, vhost, name in _named(names):
             known = self._known(kind, vhost)
             if known is not None and name not in known and name != DEFAULT_EXCHANGE:
@@ -258,7 +259,7 @@ class Api:
         return f"the broker has no {path_of(names)}: {reason}"
 
     def _known(self, kind: str, vhost: str | None) -> list[str] | None:
-        """The names of all things of this kind; None when they cannot be had."""
+        """Return the names of all objects of this kind, or None if the broker does not return them."""
         resource, key = _LISTS[kind]
         answer = self.ask("GET", (resource,) if vhost is None else (resource, vhost), query={"columns": key})
         if not answer.is_success:
@@ -266,7 +267,7 @@ class Api:
         return [str(view.get(key, "")) for view in self._json(answer)]
 
 
-#: Kinds of things: the list that knows their names, and the field the name stands in.
+#: Kinds of objects: the list that contains their names, and the field with the name.
 _LISTS: Final = {
     "vhost": ("vhosts", "name"),
     "queue": ("queues", "name"),
@@ -298,7 +299,7 @@ _WITHOUT_VHOST: Final = {"global-parameters", "feature-flags", "health", "nodes"
 
 
 def _named(names: tuple[str, ...]) -> Iterator[tuple[str, str | None, str]]:
-    """What a path names, from left to right: kind, the vhost it is looked for in, name."""
+    """Yield the objects that a path names, from left to right: kind, the vhost that contains it, name."""
     resource, rest = names[0], names[1:]
     if not rest or resource in _WITHOUT_VHOST:
         return

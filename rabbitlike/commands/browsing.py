@@ -1,4 +1,4 @@
-"""`peek`, `move` and `delete message`: single messages where they lie, without touching the others."""
+"""`peek`, `move` and `delete message`: browse, move and delete single messages of a queue."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -19,7 +19,7 @@ SHOWN: Final = columns(
     "properties.priority=priority properties.content_type=content_type properties.headers=headers "
     "payload_bytes=size payload"
 )
-#: As many as one answer holds, and as one request moves.
+#: The most messages that one answer holds and that one request moves.
 MOST_SEEN: Final = 500
 MOST_MOVED: Final = 1_000
 
@@ -45,7 +45,7 @@ FromExchange = Annotated[
 def look(
     api: Api, path: tuple[str, ...], query: dict[str, str | int], most: int, what: str = "messages"
 ) -> Iterator[View]:
-    """Up to `most` messages, however many answers that takes: one looks at a part of the queue only."""
+    """Return up to `most` messages; the broker returns only part of the queue per request."""
     asked = dict(query)
     left = most
     while left > 0:
@@ -59,7 +59,7 @@ def look(
 
 
 def _texts(each: list[str] | None, option: str) -> dict[str, str]:
-    """`key=value` texts; the broker compares values as texts."""
+    """Parse `key=value` texts; the broker compares values as texts."""
     found = {}
     for text in each or ():
         key, equals, value = text.partition("=")
@@ -72,7 +72,7 @@ def _texts(each: list[str] | None, option: str) -> dict[str, str]:
 def filter_of(
     header: list[str] | None, prop: list[str] | None, text: str | None, key: str | None, exchange: str | None
 ) -> View:
-    """Which messages are meant, as `messages/move` takes it."""
+    """Return the filter for messages as `messages/move` takes it."""
     given = {
         "headers": _texts(header, "--header"),
         "properties": _texts(prop, "--property"),
@@ -84,7 +84,7 @@ def filter_of(
 
 
 def query_of(wanted: View) -> dict[str, str | int]:
-    """The same, as a query takes it."""
+    """Return the same filter as query parameters."""
     query: dict[str, str | int] = {}
     for name, value in wanted.items():
         if isinstance(value, dict):
@@ -188,7 +188,7 @@ def move(
 
 
 def _move_many(call: Call, path: tuple[str, ...], wanted: View, destination: View, count: int | None) -> int:
-    """Request by request, until so many are moved or the end is reached that was the end at the start."""
+    """Send requests until `count` messages are moved or the position that was last at the start is reached."""
     ready = call.api.get(*path).get("messages_ready", 0)
     left = ready if count is None else count
     moved = scanned = 0

@@ -1,8 +1,8 @@
-"""One call of a command: which broker, as whom, and how to answer. Commands take a Call, and nothing else from outside.
+"""Context of one command: the broker, the login and the output. Commands take a Call and read nothing else.
 
-`broker_command` gives a command the options that say so; they may stand before it as well, at the root or its group.
-The nearest to the command wins, then the environment, then the default. Typer could read the environment too, but would
-let it win over an option that stands before the command.
+`broker_command` adds the shared options to a command; they may also precede it, after the root or its group. The option
+nearest to the command wins, then the environment, then the default. Typer could read the environment too, but would
+prefer it to an option that precedes the command.
 """
 
 import inspect
@@ -26,7 +26,7 @@ PANEL: Final = "Broker and output"
 
 @dataclass(slots=True)
 class Given:
-    """The options that commands share, as given so far; None is not given."""
+    """The shared options as given so far; None means not given."""
 
     url: Annotated[
         str | None,
@@ -50,7 +50,7 @@ class Given:
     json: Annotated[bool | None, typer.Option("--json", help="Print JSON.")] = None
 
     def over(self, outer: "Given | None") -> "Given":
-        """These, and what stands further out where these say nothing."""
+        """Return these options, completed from `outer` where they are not given."""
         if outer is None:
             return self
         values = {}
@@ -68,7 +68,7 @@ NAMES: Final = tuple(each.name for each in fields(Given))
 
 
 class Call:
-    """What a command works with."""
+    """The context that a command works with."""
 
     def __init__(self, given: Given, output: Output | None = None) -> None:
         self._given = given
@@ -85,12 +85,12 @@ class Call:
 
     @property
     def asked_vhost(self) -> str | None:
-        """The vhost somebody named; None: all, in lists."""
+        """The vhost given as an option or in the environment; None means all vhosts, in lists."""
         return self._given.get("vhost")
 
     @property
     def in_vhost(self) -> str:
-        """For sentences: nothing is said of the vhost that everybody means."""
+        """` in vhost '…'` for messages, empty for the default vhost."""
         return "" if self.vhost == DEFAULT_VHOST else f" in vhost '{self.vhost}'"
 
     def _address(self) -> Address:
@@ -107,7 +107,7 @@ class Call:
 
 
 def ask_password(prompt: str, otherwise: str) -> str:
-    """A password from the keyboard; a Fault where there is none."""
+    """Prompt for a password; raise Fault if standard input is not a terminal."""
     if not sys.stdin.isatty():
         raise Fault(f"{prompt[0].lower()}{prompt[1:]} is not known: {otherwise}")
     return str(typer.prompt(prompt, hide_input=True, err=True))
@@ -119,7 +119,7 @@ Body = Callable[..., int | None]
 def broker_command(
     group: typer.Typer, name: str, *, panel: str | None = None, hidden: bool = False
 ) -> Callable[[Body], Body]:
-    """Make `body(call, …)` a command; what it takes besides the call are its arguments and options."""
+    """Turn `body(call, …)` into a command; the other parameters become its arguments and options."""
 
     def make(body: Body) -> Body:
         def run(context: typer.Context, **given: Any) -> int:
@@ -139,7 +139,7 @@ def broker_command(
 
 
 def add_shared_options(group: typer.Typer, own: Sequence[inspect.Parameter] = ()) -> None:
-    """Let the options that commands share stand before the group's commands too; `own` are eager ones of the group."""
+    """Allow the shared options before the group's commands too; `own` are eager options of the group."""
 
     def root(context: typer.Context, **given: Any) -> None:
         context.obj = Given(**{each: given[each] for each in NAMES}).over(context.obj)
@@ -156,20 +156,23 @@ def _declare(function: Callable[..., object], own: list[inspect.Parameter]) -> N
 
 
 def _spellings(own: Sequence[inspect.Parameter]) -> set[str]:
-    """How a command's own options are written."""
+    """Return all spellings of a command's own options."""
     infos = [info for each in own for info in getattr(each.annotation, "__metadata__", ())]
     return {spelling for info in infos for spelling in _of(info)}
 
 
 def _of(info: Any) -> tuple[str, ...]:
-    """Within Annotated the first spelling stands where a default would."""
+    """Return the spellings of an option; within Annotated, `default` holds the first one."""
     first = (info.default,) if isinstance(info.default, str) else ()
     return (*first, *(info.param_decls or ()))
 
 
 def shared_parameters(taken: Collection[str] = ()) -> list[inspect.Parameter]:
-    """The fields of Given, as parameters that Typer reads. What a command has taken for an option of its own is spelt
-    `--login-…` there: `users add` has `--password` for the new user's."""
+    """Return the fields of Given as parameters that Typer reads.
+
+    If a command uses the name for an option of its own, the shared option becomes `--login-…`: `users add` has
+    `--password` for the new user's password.
+    """
     made = []
     for each in fields(Given):
         kind, info = each.type.__origin__, copy(each.type.__metadata__[0])  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""`dlq`: what died in a queue: look at it, put it back, delete it."""
+"""`dlq`: browse, retry and delete the dead-lettered messages of a queue."""
 
 from typing import Annotated, Final
 

@@ -1,6 +1,6 @@
-"""`declare`, `delete`, `bind` and `unbind`: queues, exchanges, bindings and virtual hosts, made and taken away.
+"""`declare`, `delete`, `bind` and `unbind` for queues, exchanges, bindings and virtual hosts.
 
-What concerns users, policies and parameters is in accounts.py and policies.py, which add to the same two groups.
+accounts.py and policies.py add commands for users, policies and parameters to the same two groups.
 """
 
 from typing import Annotated, Any, Final
@@ -31,14 +31,14 @@ Destination = Annotated[
 
 
 def made(call: Call, is_new: bool, kind: str, name: str, verb: str = "declared", **told: object) -> None:
-    """Say that something is there now."""
+    """Report that an object exists now."""
     outcome = "created" if is_new else "updated" if verb == "set" else "existed"
     text = f"{kind} '{name}' {verb}" if is_new or verb == "set" else f"{kind} '{name}' was there already"
     call.output.done(f"{text}{_place(told)}", kind=kind, name=name, outcome=outcome, **told)
 
 
 def gone(call: Call, kind: str, name: str, **told: object) -> None:
-    """Say that something is not there any more."""
+    """Report that an object does not exist any more."""
     call.output.done(f"{kind} '{name}' deleted{_place(told)}", kind=kind, name=name, outcome="deleted", **told)
 
 

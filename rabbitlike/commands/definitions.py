@@ -1,4 +1,4 @@
-"""`definitions`: everything that is declared, as one JSON file, out of a broker and into one."""
+"""`definitions`: export all declared objects to a JSON file, or import them from one."""
 
 import json
 import os
@@ -57,10 +57,10 @@ def export(
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file for its owner alone, whatever the umask: it has hashes of passwords. Devices keep their mode."""
+    """Open a file with mode 600 whatever the umask, because it contains password hashes. Devices keep their mode."""
     handle = os.open(path, flags, 0o600)
     if stat.S_ISREG(os.fstat(handle).st_mode):
-        with suppress(PermissionError):  # another user's
+        with suppress(PermissionError):  # the file belongs to another user
             os.fchmod(handle, 0o600)
     return handle
 

@@ -1,4 +1,4 @@
-"""`list delayed` and `cancel delayed`: messages that are to be routed later."""
+"""`list delayed` and `cancel delayed`: delayed messages, which are routed later."""
 
 from typing import Annotated
 
@@ -10,12 +10,12 @@ from rabbitlike.commands.faults import Refused
 
 cancel = typer.Typer(help="Cancel delayed messages.", no_args_is_help=True)
 
-#: As many as one answer holds.
+#: The most messages that one answer holds.
 PAGE = 500
 
 
 def delayed(api: Api, vhost: str | None, _: list[str]) -> list[View]:
-    """All that wait in a vhost, however many answers that takes."""
+    """Return all delayed messages of a vhost, with as many requests as necessary."""
     views: list[View] = []
     query: dict[str, str | int] = {"page_size": PAGE}
     while True:

@@ -1,4 +1,4 @@
-"""What ends a command early. Each is one line for standard error, and the exit code that goes with it."""
+"""Exceptions that end a command early. Each has one line for standard error and an exit code."""
 
 from typing import Final
 
@@ -7,13 +7,13 @@ FAULT: Final = 2
 
 
 class Fault(Exception):
-    """A command cannot go on; the text says what is wrong and, where it can, what to do."""
+    """The command cannot continue; the text says what is wrong and, if possible, what to do."""
 
     code = FAULT
 
 
 class Refused(Fault):
-    """The broker was asked and said no."""
+    """The broker refused the request."""
 
     code = REFUSED
 
@@ -23,4 +23,4 @@ class Refused(Fault):
 
 
 class Unreachable(Fault):
-    """There was nobody to ask."""
+    """The broker could not be reached."""

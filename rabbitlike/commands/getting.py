@@ -1,4 +1,4 @@
-"""`get`: takes messages from a queue, and puts them back unless told otherwise. To look only, `peek`."""
+"""`get`: takes messages from a queue, and requeues them unless an option says otherwise. `peek` only browses."""
 
 import base64
 import enum
@@ -16,7 +16,7 @@ from rabbitlike.commands.output import Column, columns, value_at
 
 
 class AckMode(enum.StrEnum):
-    """What becomes of the messages."""
+    """What the broker does with the messages."""
 
     ACK_REQUEUE_TRUE = "ack_requeue_true"
     ACK_REQUEUE_FALSE = "ack_requeue_false"
@@ -29,7 +29,7 @@ Truncate = Annotated[
     int | None, typer.Option("--truncate", help="Maximum number of bytes of a body to show.", min=1, metavar="BYTES")
 ]
 
-#: Headers that tell of deaths: lines of them.
+#: Headers about dead-lettering: several lines in a table.
 DEATHS: Final = ("x-death", "x-first-death-", "x-last-death-")
 
 SHOWN: Final = columns(
@@ -60,7 +60,7 @@ def get(
 
 
 def tell(call: Call, messages: list[View], empty: str, *, raw: bool, columns_shown: Sequence[Column] = SHOWN) -> None:
-    """Messages as a table, as JSON, or their bodies alone."""
+    """Print messages as a table, as JSON, or only their bodies."""
     if raw:
         for message in messages:
             write_body(message)
@@ -73,7 +73,7 @@ def tell(call: Call, messages: list[View], empty: str, *, raw: bool, columns_sho
 
 
 def readable(message: View) -> View:
-    """A message for a table: a body that is no text is written with escapes, and where it died is left to JSON."""
+    """Return a message for a table: escape a binary body, drop the dead-letter headers (JSON output has them)."""
     row = dict(message)
     if row.get("payload_encoding") == "base64":
         row["payload"] = repr(base64.b64decode(str(row["payload"])))[2:-1]
@@ -85,7 +85,7 @@ def readable(message: View) -> View:
 
 
 def write_body(message: View) -> None:
-    """The octets of a body, and a line break."""
+    """Write the octets of a body and a line break."""
     payload = str(message["payload"])
     octets = base64.b64decode(payload) if message.get("payload_encoding") == "base64" else payload.encode()
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`list`: everything the broker has, one table per kind."""
+"""`list`: one table per kind of object."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,22 +14,22 @@ from rabbitlike.commands.values import names_in
 
 group = typer.Typer(help="List queues, connections, users and other objects.", no_args_is_help=True)
 
-#: Of all vhosts or of one, with these fields or (none named) with all.
+#: Fetches the objects of all vhosts or of one, with the given fields or, without fields, with all.
 Fetch = Callable[[Api, str | None, list[str]], list[View]]
 
 
 def by_vhost(*names: str) -> Fetch:
-    """A list that exists for all vhosts and for each: /queues, /queues/{vhost}."""
+    """A list with one path for all vhosts and one per vhost: /queues, /queues/{vhost}."""
     return lambda api, vhost, paths: api.get_list(*names, *([] if vhost is None else [vhost]), **_picked(paths))
 
 
 def under_vhost(name: str) -> Fetch:
-    """A list that stands under its vhost: /connections, /vhosts/{vhost}/connections."""
+    """A list whose path per vhost starts with the vhost: /connections, /vhosts/{vhost}/connections."""
     return lambda api, vhost, paths: api.get_list(*([] if vhost is None else ["vhosts", vhost]), name, **_picked(paths))
 
 
 def everywhere(name: str) -> Fetch:
-    """A list for all vhosts; those of one are picked here."""
+    """A list for all vhosts only; the command filters it by vhost."""
 
     def fetch(api: Api, vhost: str | None, _: list[str]) -> list[View]:
         views = api.get_list(name)
@@ -46,7 +46,7 @@ def _picked(paths: list[str]) -> dict[str, str]:
 
 
 def limits(api: Api, vhost: str | None, _: list[str]) -> list[View]:
-    """Those of vhosts and those of users, a row each."""
+    """Return the limits of vhosts and of users, one row each."""
     of_vhosts = api.get_list("vhost-limits", *(() if vhost is None else (vhost,)))
     of_users = api.get_list("user-limits") if vhost is None else []
     return [
@@ -59,7 +59,7 @@ def limits(api: Api, vhost: str | None, _: list[str]) -> list[View]:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of things to list. Columns that no row has anything for are left out on a terminal."""
+    """One kind of object to list. A terminal does not show columns that are empty in all rows."""
 
     name: str
     fetch: Fetch
@@ -199,7 +199,7 @@ def named(name: str) -> Resource:
 
 
 def list_command(resource: Resource, to: typer.Typer, name: str) -> None:
-    """Make the command that lists this kind."""
+    """Create the command that lists this kind."""
 
     def body(call: Call, chosen: Columns = None, sort: Sort = None) -> None:
         order = names_in(sort) if sort else resource.sort
@@ -221,7 +221,7 @@ def list_command(resource: Resource, to: typer.Typer, name: str) -> None:
 
 
 def worth_showing(shown: Sequence[Column], views: list[View]) -> list[Column]:
-    """Without the columns that say nothing, unless rows are known by them, and without the vhost when there is one."""
+    """Drop empty columns, unless they identify rows, and the vhost column if there is only one vhost."""
     kept = []
     for column in shown:
         values = [value_at(view, column.path) for view in views]
@@ -232,7 +232,7 @@ def worth_showing(shown: Sequence[Column], views: list[View]) -> list[Column]:
 
 
 def in_order(views: list[View], keys: list[str]) -> list[View]:
-    """Sorted by these fields, the first before the others; a minus turns one around."""
+    """Sort by these fields, the first one before the others; a minus reverses a field's order."""
     for key in reversed(keys):
         path, is_reversed = key.removeprefix("-"), key.startswith("-")
         views = sorted(views, key=lambda view: _rank(value_at(view, path)), reverse=is_reversed)

@@ -1,4 +1,4 @@
-"""Commands that ask no broker: `hash-password` and `completion`."""
+"""Commands that do not need a broker: `hash-password` and `completion`."""
 
 import base64
 import enum
@@ -12,14 +12,14 @@ from rabbitlike.commands.call import ask_password
 
 
 class Algorithm(enum.StrEnum):
-    """parity: how RabbitMQ hashes passwords; definitions name them rabbit_password_hashing_…"""
+    """parity: RabbitMQ's password hashes; definitions call them rabbit_password_hashing_…"""
 
     SHA256 = "sha256"
     SHA512 = "sha512"
 
 
 class Shell(enum.StrEnum):
-    """Shells that Typer knows."""
+    """Shells that Typer supports."""
 
     BASH = "bash"
     ZSH = "zsh"

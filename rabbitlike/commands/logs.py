@@ -1,4 +1,4 @@
-"""`logs`: the broker's log, its last lines or as it grows."""
+"""`logs`: shows the last lines of the broker's log, or follows it."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ def _follow(call: Call, count: int | None) -> None:
 
 
 def events(lines: Iterable[str]) -> Iterator[tuple[str, View]]:
-    """Server-sent events: their names and their data, which is JSON."""
+    """Parse server-sent events: their names and their JSON data."""
     event, data = "message", ""
     for line in lines:
         name, _, value = line.partition(":")

@@ -1,4 +1,4 @@
-"""Names of things as arguments, which a shell can complete: the broker is asked what there is."""
+"""Names of objects as arguments; the shell completes them with names from the broker."""
 
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -13,7 +13,7 @@ MOST: Final = 500
 
 
 def _known(resource: str, *, in_vhost: bool = False) -> Callable[[typer.Context, str], list[str]]:
-    """The names that begin with what is typed. A shell is told nothing of what goes wrong."""
+    """Return a completer for names that begin with the typed text. It reports no errors to the shell."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         given: View = {name: context.params.get(name) for name in ("url", "user", "password", "vhost", "cafile")}
@@ -45,6 +45,6 @@ ConnectionName = Annotated[
 ]
 NewName = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 
-#: The same, where the name is an option.
+#: The same for names given as an option.
 QUEUE_OPTION: Final = _known("queues", in_vhost=True)
 EXCHANGE_OPTION: Final = _known("exchanges", in_vhost=True)

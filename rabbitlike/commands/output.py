@@ -1,8 +1,8 @@
-"""How answers look: tables by Rich on a terminal, plain aligned columns elsewhere, JSON when asked for.
+"""Output of commands: Rich tables on a terminal, plain aligned columns elsewhere, JSON on request.
 
-What is not a terminal gets each row on one line, whatever its length, for grep, awk and sort: counts as the broker gave
-them, rates with one digit behind the point, times as ISO 8601 in UTC. JSON has everything as it came. Only what was
-asked for goes to standard output; remarks go to standard error.
+Output that does not go to a terminal has each row on one line of any length, for grep, awk and sort: counts as the
+broker returned them, rates with one decimal, times as ISO 8601 in UTC. JSON has everything unchanged. Only requested
+data goes to standard output; remarks go to standard error.
 """
 
 import json
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 NOTHING: Final = "-"
-#: Columns of text are not made narrower than this: there are fewer of them instead.
+#: Minimum width of a text column: a narrower table shows fewer columns.
 LEAST_WIDTH: Final = 8
-#: Between two columns.
+#: Spaces between two columns.
 GAP: Final = 2
-#: What a row is known by: these are always shown, and get the room before others do.
+#: Fields that identify a row: always shown, and given space first.
 KEYS: Final = {
     "check",
     "destination",
@@ -41,7 +41,7 @@ KEYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A field, `message_stats.publish_details.rate` say, and how it is headed."""
+    """A field, for example `message_stats.publish_details.rate`, and its heading."""
 
     path: str
     title: str
@@ -52,7 +52,7 @@ class Column:
 
 
 def columns(said: str) -> list[Column]:
-    """Columns from a text: `name messages_ready=ready` are two, the second with a title of its own."""
+    """Parse columns from a text: `name messages_ready=ready` has two, the second with its own title."""
     made = []
     for word in said.split():
         path, _, title = word.partition("=")
@@ -61,7 +61,7 @@ def columns(said: str) -> list[Column]:
 
 
 def value_at(view: View, path: str) -> Any:
-    """The value at a dotted path, None when there is none. A field whose own name has dots is found too."""
+    """Return the value at a dotted path, or None. It also finds a field whose own name contains dots."""
     if path in view:
         return view[path]
     head, _, rest = path.partition(".")
@@ -70,7 +70,7 @@ def value_at(view: View, path: str) -> Any:
 
 
 class Output:
-    """Where one command writes to."""
+    """The destination of one command's output."""
 
     def __init__(self, *, as_json: bool = False, console: "Console | None" = None) -> None:
         self.as_json = as_json
@@ -95,7 +95,7 @@ class Output:
         sys.stdout.write(f"{text}\n")
 
     def json(self, value: object) -> None:
-        """Indented for people; one line each in a stream is `json_line`."""
+        """Write indented JSON for people; `json_line` writes one line per value in a stream."""
         self.line(json.dumps(value, indent=2, ensure_ascii=False))
 
     def json_line(self, value: object) -> None:
@@ -103,7 +103,7 @@ class Output:
         sys.stdout.flush()
 
     def live(self, at: str, what: str, text: str) -> None:
-        """One line of something that goes on: it is to be seen at once."""
+        """Write one line of live output and flush it."""
         if self.is_plain:
             self.line(f"{at}  {what}  {text}")
         else:
@@ -118,7 +118,7 @@ class Output:
         sys.stderr.write(f"{text}\n")
 
     def done(self, text: str, **told: object) -> None:
-        """A change was made: a sentence, or the same as an object."""
+        """Report a change, as a sentence or as a JSON object."""
         if self.as_json:
             self.json(told)
         else:
@@ -139,7 +139,7 @@ class Output:
                 self.remark(f"no room for {left}: --json has them, and so has a wider terminal")
 
     def record(self, view: View, *, title: str = "") -> None:
-        """One thing: a line for each of its fields."""
+        """Write one object, one line per field."""
         fields = list(flat(view))
         if self.is_plain:
             width = max((len(path) for path, _ in fields), default=0)
@@ -164,7 +164,7 @@ class Output:
 
 
 def flat(view: View, prefix: str = "") -> Iterable[tuple[str, object]]:
-    """Fields of fields under dotted names; free-form tables stay whole."""
+    """Flatten nested fields into dotted names; free-form tables stay whole."""
     for name, value in view.items():
         if isinstance(value, dict) and value and name not in FREE_FORM:
             yield from flat(value, f"{prefix}{name}.")
@@ -176,7 +176,7 @@ FREE_FORM: Final = {"arguments", "headers", "client_properties", "definition", "
 
 
 def fitting(rows: Sequence[View], shown: Sequence[Column], width: int) -> list[Column]:
-    """The columns there is room for: what a row is known by, then the others from the left."""
+    """Choose the columns that fit: first those that identify a row, then the others from the left."""
     kept = list(shown)
     while sum(_least_width(rows, column, width) + GAP for column in kept) - GAP > width:
         last = next((column for column in reversed(kept[1:]) if column.path not in KEYS), None)
@@ -187,7 +187,7 @@ def fitting(rows: Sequence[View], shown: Sequence[Column], width: int) -> list[C
 
 
 def _least_width(rows: Sequence[View], column: Column, width: int) -> int:
-    """What a column needs: a number all of its digits, a name as much as half of the table, any text some."""
+    """Return the width a column needs: all digits of a number, half the table for a name, a minimum for others."""
     values = [value_at(row, column.path) for row in rows]
     longest = max((len(pretty(column.path, value).plain) for value in values), default=0)
     heading = max(len(word) for word in column.title.replace("_", " ").split())
@@ -198,7 +198,7 @@ def _least_width(rows: Sequence[View], column: Column, width: int) -> int:
 
 
 def make_table(rows: Iterable[View], shown: Sequence[Column], *, title: str = "", width: int = 0) -> Any:
-    """A Rich table, of columns that fit into `width`; numbers stand to the right."""
+    """Return a Rich table with the columns that fit into `width`; numbers are right-aligned."""
     from rich import box
     from rich.table import Table
 
@@ -237,7 +237,7 @@ def _is_number(value: object) -> bool:
 
 
 def plain(value: object, path: str = "") -> str:
-    """A value on one line, that sorts and compares."""
+    """Format a value on one line so that it sorts and compares."""
     if value is None or value in ("", [], {}):
         return NOTHING
     if isinstance(value, bool):
@@ -255,12 +255,12 @@ def plain(value: object, path: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """Line breaks, tabs and what a terminal would obey, written as escapes."""
+    """Escape line breaks, tabs and terminal control characters."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def pretty(path: str, value: object) -> "Text":
-    """A value for a person to read."""
+    """Format a value for people."""
     from rich.text import Text
 
     name = path.rpartition(".")[2]
@@ -313,12 +313,12 @@ def _is_rate(path: str, name: str) -> bool:
 
 
 def _seconds(value: float) -> float:
-    """The API tells some times in milliseconds and some, which clients set, in seconds."""
+    """Convert to seconds: the API returns some times in milliseconds, and those set by clients in seconds."""
     return value / 1000 if value > 1e11 else value
 
 
 def instant(value: float) -> str:
-    """A time as a program likes it, and as RabbitMQ writes those that it writes as text."""
+    """Format a time for programs, as RabbitMQ writes times that are text."""
     try:
         return datetime.fromtimestamp(_seconds(value), UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):

@@ -1,7 +1,7 @@
-"""Many requests of one kind, over one connection, sent without waiting for the answers before.
+"""Many requests of one kind over one connection, sent without waiting for earlier answers.
 
-The broker takes the requests of a connection one after the other, so messages arrive in the order they were given, and
-it is never idle for want of the next: several connections would be no faster, and lose the order.
+The broker handles the requests of a connection one after the other, so messages arrive in order and the broker never
+waits for the next request: several connections would be no faster and would lose the order.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ import httptools
 from rabbitlike.commands.api import TIMEOUT_S, Address, path_of
 from rabbitlike.commands.faults import Fault, Refused, Unreachable
 
-#: Requests that may wait for their answers, and the octets of them.
+#: Limits on unanswered requests: their number and their octets.
 MOST_IN_FLIGHT: Final = 64
 MOST_OCTETS: Final = 4 * 1024 * 1024
 GRACE_S: Final = 2.0
 
-#: What to do with an answer: status and body.
+#: Handles an answer: status and body.
 Answered = Callable[[int, bytes], None]
 
 
 def post_all(
     address: Address, names: tuple[str, ...], bodies: Iterable[bytes], answered: Answered, *, rate: float | None = None
 ) -> None:
-    """POST every body to one path, at most `rate` a second; `answered` hears of each, in order, and may raise."""
+    """POST each body to one path, at most `rate` per second; call `answered` for each answer in order. It may raise."""
     asyncio.run(_post_all(address, names, bodies, answered, rate))
 
 
@@ -51,7 +51,7 @@ async def _post_all(
 
 
 def _head(address: Address, names: tuple[str, ...]) -> bytes:
-    """All of a request before its body; the length is put in for each."""
+    """Return the request's head; the caller fills in the length of each body."""
     parts = urlsplit(address.url)
     login = base64.b64encode(f"{address.user}:{address.password}".encode()).decode()
     path = (parts.path + path_of(names)).replace("%", "%%")
@@ -69,10 +69,10 @@ def _head(address: Address, names: tuple[str, ...]) -> bytes:
 
 
 class _Pipeline(asyncio.Protocol):
-    """One connection at a time: what was sent over it and is not answered yet, and who waits for an answer.
+    """One connection at a time, with the requests that are sent and not yet answered, and the callback for answers.
 
-    A server may end a connection with its answer to any request. What was sent behind that one it has not looked at: it
-    is sent again over the next connection.
+    A server may close a connection with its answer to any request. It has not handled the requests sent after that one,
+    so they are sent again over the next connection.
     """
 
     def __init__(self, address: Address, answered: Answered) -> None:
@@ -86,7 +86,7 @@ class _Pipeline(asyncio.Protocol):
         self._fault: Fault | None = None
 
     async def send(self, request: bytes) -> None:
-        """Send it as soon as there is room."""
+        """Send a request as soon as the limits allow."""
         while self._fault is None and self._pending and not self._has_room(len(request)):
             await self._answer()
         transport = await self._connected()
@@ -98,7 +98,7 @@ class _Pipeline(asyncio.Protocol):
         return len(self._pending) < MOST_IN_FLIGHT and self._octets + octets <= MOST_OCTETS
 
     async def drained(self) -> None:
-        """Until everything is answered."""
+        """Wait until every request is answered."""
         while self._fault is None and self._pending:
             await self._connected()
             await self._answer()
@@ -106,7 +106,7 @@ class _Pipeline(asyncio.Protocol):
             raise self._fault
 
     async def close(self) -> None:
-        """Hang up; what is on its way after a refusal is answered first, for a server may stumble over the loss."""
+        """Close the connection; after a refusal, first wait for answers, as some servers fail on a reset."""
         with contextlib.suppress(TimeoutError, Unreachable):
             async with asyncio.timeout(GRACE_S):
                 while self._pending and self._transport and isinstance(self._fault, Refused) and not self._is_ending:
@@ -115,7 +115,7 @@ class _Pipeline(asyncio.Protocol):
             self._transport.close()
 
     async def _connected(self) -> asyncio.Transport:
-        """The connection; a new one, with all that is not answered, when the last has ended in order."""
+        """Return the connection; if the last one ended cleanly, open a new one and resend unanswered requests."""
         while self._is_ending and self._transport is not None and self._fault is None:
             await self._answer()
         if self._fault is not None:
@@ -138,14 +138,14 @@ class _Pipeline(asyncio.Protocol):
         return self._transport
 
     async def _answer(self) -> None:
-        """Until an answer arrives, or none can."""
+        """Wait until an answer arrives or the connection ends."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await asyncio.wait_for(self._waiter, TIMEOUT_S)
         except TimeoutError:
             raise Unreachable(f"the broker did not answer within {TIMEOUT_S:.0f} s") from None
 
-    # What the socket and the parser say
+    # Callbacks of the socket and the parser
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -1,4 +1,4 @@
-"""Policies, operator policies and parameters: `policies`, and their share of `declare` and `delete`."""
+"""Policies, operator policies and parameters: `policies`, and the parts of `declare` and `delete` for them."""
 
 import json
 from typing import Annotated, Any

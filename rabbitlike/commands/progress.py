@@ -1,4 +1,4 @@
-"""Progress bars, on standard error and only where somebody sees them."""
+"""Progress bars, on standard error and only if it is a terminal."""
 
 import sys
 import time
@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: Work that is done before this is not worth a bar.
+#: Work that takes less time shows no bar.
 PATIENCE_S: Final = 0.5
 REFRESH_S: Final = 0.1
 
-#: To be told how many more are done.
+#: Called with the number of further items done.
 Advance = Callable[[int], None]
 
 
 @contextmanager
 def counting(what: str, total: int | None, *, in_octets: bool = False) -> Iterator[Advance]:
-    """A bar of things done, or octets moved: `total` of them, or nobody knows."""
+    """Show a progress bar for items or octets, of `total` or, if None, of an unknown number."""
     if not sys.stderr.isatty() or total == 1:
         yield lambda _: None
         return
@@ -25,7 +25,7 @@ def counting(what: str, total: int | None, *, in_octets: bool = False) -> Iterat
 
 
 class _Bar:
-    """A Rich progress bar that is told of things far more often than it is drawn."""
+    """A Rich progress bar that is updated far more often than it is drawn."""
 
     def __init__(self, what: str, total: int | None, *, in_octets: bool) -> None:
         from rich.console import Console

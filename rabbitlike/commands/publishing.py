@@ -1,4 +1,4 @@
-"""`publish`: one message, or very many."""
+"""`publish`: publishes one message or many."""
 
 import base64
 import json
@@ -84,7 +84,7 @@ def publish(
 
 
 class Tally:
-    """How many messages the broker took, and how many of them went nowhere."""
+    """Counts accepted messages, and those of them that reached no queue."""
 
     def __init__(self, api: Api, path: tuple[str, ...]) -> None:
         self.published = 0
@@ -94,7 +94,7 @@ class Tally:
         self._path = path
 
     def answered(self, status: int, body: bytes) -> None:
-        """Hears of each answer; a refusal ends it."""
+        """Count one answer; a refusal raises a Fault."""
         if status != 200:
             import httpx
 
@@ -131,14 +131,14 @@ def _properties(
     return properties
 
 
-#: Properties that are text, also when it looks like a number.
+#: Properties that stay text even if they look like a number.
 TEXTS = frozenset(
     "content_type content_encoding correlation_id reply_to expiration message_id type user_id app_id".split()
 )
 
 
 def _payloads(body: str | None, file: str | None, lines: bool, count: int) -> tuple[Iterable[bytes], int | None]:
-    """The bodies, and how many they are; None when nobody knows before the end."""
+    """Return the bodies and their number, or None if it is unknown in advance."""
     if body is not None and file is not None:
         raise Fault("a body and --file: give one of them")
     if body is None and file is None and sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""What is done to a queue as a whole, and to connections: `purge`, `pause`, `resume`, `connections`."""
+"""Operations on whole queues and on connections: `purge`, `pause`, `resume`, `connections`."""
 
 from typing import Annotated
 
@@ -75,7 +75,7 @@ def close_connections(
 
 
 def _open(call: Call, user: str | None) -> list[str]:
-    """The names of those that are open now."""
+    """Return the names of open connections."""
     if user is not None:
         views = call.api.get_list("connections", "username", user)
     elif call.asked_vhost is not None:

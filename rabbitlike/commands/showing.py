@@ -1,4 +1,4 @@
-"""`show`: one thing with all its fields."""
+"""`show`: one object with all its fields."""
 
 from typing import Annotated
 

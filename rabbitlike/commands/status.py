@@ -1,4 +1,4 @@
-"""`status`, `health` and `whoami`: how the broker is doing, and as whom one asks it."""
+"""`status`, `health` and `whoami`: the state of the broker, and the current user."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -10,7 +10,7 @@ from rabbitlike.commands.call import Call, broker_command
 from rabbitlike.commands.faults import REFUSED, Refused
 from rabbitlike.commands.output import columns, duration, rate, size, value_at
 
-#: Checks without parameters; those for listeners are made of what the overview says. A broker need not know all.
+#: Checks without parameters; the overview lists the listeners to check. A broker may lack some checks.
 CHECKS: Final = (
     ("ready-to-serve-clients",),
     ("is-in-service",),
@@ -36,7 +36,7 @@ def status(call: Call) -> None:
 
 
 def _nodes(api: Api) -> list[View]:
-    """None for those who may not see them: the rest is of use all the same."""
+    """Return the nodes, or none if the user may not see them: the rest is still useful."""
     try:
         return api.get_list("nodes")
     except Refused:
@@ -73,7 +73,7 @@ def _pages(call: Call, overview: View, nodes: list[View]) -> Iterator[tuple[str,
 
 
 KINDS: Final = ("queues", "exchanges", "connections", "channels", "consumers")
-#: What rates are called, and the counters they are of.
+#: Names of rates, and their counters.
 RATES: Final = {
     "published": "publish",
     "confirmed": "confirm",
@@ -85,7 +85,7 @@ RATES: Final = {
 
 
 def number(view: View, path: str) -> float:
-    """A number at a path, 0 when there is none."""
+    """Return the number at a path, or 0."""
     value = value_at(view, path)
     return value if isinstance(value, int | float) else 0
 

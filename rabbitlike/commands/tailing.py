@@ -1,7 +1,7 @@
-"""`tail`: messages as they arrive, in a queue or at an exchange, without taking them from anybody.
+"""`tail`: shows messages as they arrive in a queue or at an exchange, without consuming them.
 
-A queue is looked at again and again for positions it has not had before: what a consumer takes within that time is not
-seen. For an exchange a queue of our own is bound, read and deleted; it is small, and expires should we be killed.
+A queue is polled for new positions, so messages consumed between two polls are missed. For an exchange, the command
+binds, reads and deletes a temporary queue; it is short, and expires if the command is killed.
 """
 
 import time
@@ -22,7 +22,7 @@ from rabbitlike.commands.output import moment, one_line
 group = typer.Typer(help="Follow messages that enter a queue or an exchange.", no_args_is_help=True)
 
 LOT: Final = 500
-#: How long a queue of ours outlives us, and how much it holds meanwhile.
+#: Expiry of the temporary queue after the command ends, and its maximum length.
 EXPIRES_MS: Final = 60_000
 MOST_WAITING: Final = 10_000
 MOST_HELD: Final = 10_000
@@ -41,7 +41,7 @@ def tail_queue(call: Call, name: QueueName, every: Every = 0.5, count: Count = N
     def fetch() -> Iterator[View]:
         nonlocal last
         found = look(call.api, path, {"newer_than": last}, MOST_WAITING)
-        for message in sorted(found, key=lambda each: int(each["position"])):  # as they came, not by priority
+        for message in sorted(found, key=lambda each: int(each["position"])):  # in order of arrival, not by priority
             yield message
             last = max(last, int(message["position"]))
 
@@ -67,7 +67,7 @@ def tail_exchange(
         raise Fault("the default exchange has no bindings of ours: tail the queue instead")
     keys = key or _all_keys(call, name)
     queue = f"rabbitlike.tail.{uuid.uuid4().hex[:12]}"
-    # One level: messages are to be shown as they were published, whatever their priorities.
+    # One level, so that messages appear in the order of publishing, whatever their priorities.
     arguments = {"x-expires": EXPIRES_MS, "x-max-length": MOST_HELD, "x-overflow": "drop-head", "x-max-priority": 0}
     path = ("queues", call.vhost, queue)
     call.api.put(*path, body={"durable": False, "auto_delete": False, "arguments": arguments})
@@ -83,7 +83,7 @@ def tail_exchange(
 
 
 def _all_keys(call: Call, name: str) -> list[str]:
-    """Keys that let everything through. A direct exchange has no such key: there it is all that are bound now."""
+    """Return keys that match everything. A direct exchange has no such key, so return all keys bound now."""
     kind = call.api.get("exchanges", call.vhost, name)["type"]
     if kind != "direct":
         return ["#"]
@@ -95,7 +95,7 @@ def _all_keys(call: Call, name: str) -> list[str]:
 
 
 def _follow(call: Call, fetch: Callable[[], Iterator[View]], every_s: float, count: int | None, raw: bool) -> None:
-    """Show what each look finds, until so many were shown or somebody stops it."""
+    """Poll and show messages until `count` are shown or the user interrupts."""
     shown = 0
     try:
         while True:

@@ -1,6 +1,6 @@
 """`top`: a live view of rates, the busiest queues and connections.
 
-Asks for one page of each list, sorted by the broker: ten thousand queues are as much to read as ten.
+It fetches one page of each list, sorted by the broker: ten thousand queues cost as much to read as ten.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HISTORY: Final = 40
 BARS: Final = " ▁▂▃▄▅▆▇█"
-#: What queues can be sorted by: its name, and the field.
+#: Sort orders of queues: name and field.
 ORDERS: Final = {
     "messages": "messages",
     "ready": "messages_ready",
@@ -46,7 +46,7 @@ LINES: Final = {"published": "publish", "delivered": "deliver_get", "acked": "ac
 
 
 class Board:
-    """What is shown: asks for it, and keeps the last rates for the small graphs."""
+    """The data on display: fetches it and keeps recent rates for the graphs."""
 
     def __init__(self, call: Call, order: str, rows: int) -> None:
         self._call = call
@@ -55,7 +55,7 @@ class Board:
         self._past: dict[str, deque[float]] = {name: deque(maxlen=HISTORY) for name in (*LINES, "queued")}
 
     def look(self) -> View:
-        """All that is shown, as the broker tells it."""
+        """Fetch all displayed data from the broker."""
         api = self._call.api
         vhost = self._call.asked_vhost
         overview = api.get("overview")
@@ -83,7 +83,7 @@ class Board:
         return Group(*parts)
 
     def write(self, seen: View) -> None:
-        """The same, line by line, for what is no terminal."""
+        """Write the same data line by line, for output that is not a terminal."""
         output = self._call.output
         output.line(self._heading(seen).plain)
         for name, past in self._past.items():
@@ -122,7 +122,7 @@ class Board:
 
 
 def graph(past: "deque[float]") -> str:
-    """The last values as small bars; the highest of them is a full one."""
+    """Draw the last values as bars; the highest value is a full bar."""
     highest = max(past, default=0)
     if not highest:
         return "▁" * len(past)
@@ -130,7 +130,7 @@ def graph(past: "deque[float]") -> str:
 
 
 def _page(api: Api, path: tuple[str, ...], order: str, shown: list[Any], rows: int) -> list[View]:
-    """The first rows of a list in falling order."""
+    """Return the first rows of a list in descending order."""
     answer = api.get(
         *path,
         page=1,
@@ -150,7 +150,7 @@ def _nodes(api: Api) -> list[View]:
 
 
 def _with_sizes(connections: list[View]) -> list[View]:
-    """Octets a second as sizes."""
+    """Format octets per second as sizes."""
     made = []
     for view in connections:
         sizes = {f"{name}_details": {"rate": f"{size(number(view, f'{name}_details.rate'))}/s"} for name in OCTETS}
@@ -201,13 +201,13 @@ def _watch(call: Call, board: Board, every_s: float) -> None:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Keys as they are pressed: the function waits for some, at most so many seconds."""
+    """Yield a function that waits up to the given seconds for pressed keys."""
     try:
         import termios
         import tty
 
         before = termios.tcgetattr(sys.stdin)
-    except (ImportError, OSError, ValueError):  # no keyboard: Ctrl-C ends it
+    except (ImportError, OSError, ValueError):  # no keyboard: Ctrl-C ends the command
 
         def wait(seconds: float) -> str:
             time.sleep(seconds)
@@ -217,7 +217,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
         return
 
     def pressed(seconds: float) -> str:
-        # Past the buffer of sys.stdin: what stands in that, select does not see.
+        # Bypass the buffer of sys.stdin: select does not see what it holds.
         ready, _, _ = select.select([sys.stdin], [], [], seconds)
         return os.read(sys.stdin.fileno(), 64).decode(errors="replace") if ready else ""
 

@@ -1,4 +1,4 @@
-"""`trace`: the firehose of a vhost, the life of one message, and events of many."""
+"""`trace`: the firehose of a vhost, the events of one message, and events of many messages."""
 
 import time
 from typing import Annotated, Final
@@ -12,7 +12,7 @@ from rabbitlike.commands.output import Column, columns
 
 group = typer.Typer(help="Trace messages: the firehose, and the events of a message.", no_args_is_help=True)
 
-#: What is said of a vhost all at once: PUT forgets what it is not told again.
+#: Fields that PUT resets unless the request repeats them.
 SAID: Final = ("description", "tags", "default_queue_type", "protected_from_deletion")
 
 
@@ -62,7 +62,7 @@ def trace_message(
     query = {"limit": count, "files": "true" if files else "false"}
     answer = call.api.ask("GET", ("traces", call.vhost, message_id), query=query)
     if answer.status_code == 404:
-        call.api.get("vhosts", call.vhost)  # which says so if that is what is missing
+        call.api.get("vhosts", call.vhost)  # reports a missing vhost, if that is the reason
         where = "" if files else " lately; --files looks further back"
         raise Refused(f"nothing is known of a message '{message_id}'{call.in_vhost}{where}")
     if not answer.is_success:

@@ -1,4 +1,4 @@
-"""Values as they are typed: `name=value` pairs, JSON objects, names of files. What cannot be read is a usage error."""
+"""Parse typed values: `name=value` pairs, JSON objects, file names. An unreadable value is a usage error."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ Arguments = Annotated[str | None, typer.Option("--arguments", help="Arguments as
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:
-    """`key=value` texts as an object; a value that reads as JSON is what it says, any other is text."""
+    """Parse `key=value` texts into an object; values are JSON if they parse as JSON, otherwise text."""
     found: dict[str, Any] = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
@@ -33,7 +33,7 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:
 
 
 def json_object(text: str | None, option: str) -> dict[str, Any]:
-    """A JSON object."""
+    """Parse a JSON object."""
     if text is None:
         return {}
     try:
@@ -50,7 +50,7 @@ def arguments_of(each: list[str] | None, whole: str | None) -> dict[str, Any]:
 
 
 def read_file(name: str) -> bytes:
-    """A file's octets; `-` is standard input."""
+    """Read a file's octets; `-` is standard input."""
     if name == "-":
         return sys.stdin.buffer.read()
     try:
@@ -60,5 +60,5 @@ def read_file(name: str) -> bytes:
 
 
 def names_in(text: str) -> list[str]:
-    """The parts of a text with commas."""
+    """Split a text at commas."""
     return [part for part in (each.strip() for each in text.split(",")) if part]

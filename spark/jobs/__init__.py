@@ -1,1 +1,1 @@
-"""Jobs over the broker's event log: what queues, priorities and consumers went through, told in tables and charts."""
+"""Jobs over the broker's event log: tables and charts about queues, priorities and consumers."""

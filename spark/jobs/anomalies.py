@@ -1,7 +1,7 @@
 """Windows unlike those before them: robust z-scores of a few signals of each queue.
 
-A value is held against the median of the windows before it, in units of their median deviation from it (MAD): one bad
-window does not hide the next, as it would in a mean. Deviations below a signal's `least` are noise.
+Each value is compared with the median of the preceding windows, in units of their median absolute deviation (MAD): one
+bad window does not hide the next, as it would with a mean. Deviations below a signal's `least` are noise.
 """
 
 from typing import Final, NamedTuple
@@ -11,15 +11,15 @@ from pyspark.sql import functions as f
 
 
 class Signal(NamedTuple):
-    """Something to watch: a column of metrics by queue."""
+    """A signal to watch: a column of the metrics by queue."""
 
     name: str
     column: str
-    #: 1: more is bad; -1: less is.
+    #: 1: higher is worse; -1: lower is worse.
     direction: int
-    #: Deviations count at least this much, however quiet it was.
+    #: Lower bound of the deviation, however quiet the history is.
     least: float
-    #: Its value where nothing happened; None: there is none.
+    #: The value of a window without events; None: no value.
     idle: float | None = 0.0
 
 
@@ -30,19 +30,19 @@ SIGNALS: Final = (
     Signal("dead_letter_rate", "dead_letter_rate", 1, 0.01),
     Signal("throughput_drop", "delivered_per_s", -1, 0.5),
 )
-#: Windows that a window is held against, and the fewest that allow to judge.
+#: Number of preceding windows to compare with, and the fewest that allow a judgement.
 TRAILING: Final = 60
 FEWEST: Final = 10
-#: Deviations also count at least this part of the median.
+#: The deviation is also at least this share of the median.
 QUIET: Final = 0.05
-#: z-scores from which it is a warning, and critical. 0.6745 makes a MAD a standard deviation, were all normal.
+#: z-scores for a warning and for critical. 0.6745 scales a MAD to a standard deviation of normal values.
 WARNING: Final = 3.5
 CRITICAL: Final = 10.0
 _NORMAL: Final = 0.6745
 
 
 def anomalies(by_queue: DataFrame, window_us: int, trailing: int = TRAILING, fewest: int = FEWEST) -> DataFrame:
-    """The windows of queues that stand out, with the signal that does. `by_queue` are metrics by PLACE."""
+    """Return the unusual windows of queues with the signal concerned. `by_queue` are metrics by PLACE."""
     series = Window.partitionBy("vhost", "queue", "signal").orderBy("window_us").rowsBetween(-trailing, -1)
     judged = (
         _signals(by_queue, window_us)
@@ -57,14 +57,14 @@ def anomalies(by_queue: DataFrame, window_us: int, trailing: int = TRAILING, few
     return (
         judged.withColumn("severity", severity)
         .where("severity IS NOT NULL")
-        # The last window is not over: little has happened in it because little of it has.
+        # The last window is incomplete, so low values in it mean nothing.
         .where((f.col("window_us") < f.col("last")) | (f.col("direction") > 0))
         .select("window_us", "vhost", "queue", "signal", "value", "median", "mad", "score", "severity")
     )
 
 
 def _signals(by_queue: DataFrame, window_us: int) -> DataFrame:
-    """One row for each signal and window of a queue, from its first window to the last of all."""
+    """Return one row per signal and window of a queue, from the queue's first window to the last window of all."""
     queues = by_queue.where("queue != ''")
     last = by_queue.agg(f.max("window_us").alias("last"))
     windows = f.explode(f.sequence("first", "last", f.lit(window_us).cast("bigint"))).alias("window_us")
@@ -91,12 +91,12 @@ def _entry(signal: Signal) -> Column:
 
 
 def _deviations(values: Column, middle: Column) -> Column:
-    # Not a function that holds the middle: Spark would work that out again for each value.
+    # A function with `middle` in its closure would make Spark recompute `middle` for each value.
     return f.zip_with(values, f.array_repeat(middle, f.size(values)), lambda value, of: f.abs(value - of))
 
 
 def _median(values: Column) -> Column:
     ordered, size = f.sort_array(values), f.size(values)
     low, high = f.floor((size + 1) / 2).cast("int"), f.floor((size + 2) / 2).cast("int")
-    # Asked first, as a filter behind which this stands may be moved.
+    # Check the size here, because Spark may move a filter past this expression.
     return f.when(size > 0, (f.element_at(ordered, low) + f.element_at(ordered, high)) / 2)

@@ -1,4 +1,4 @@
-"""One run over all events there are."""
+"""One batch run over all existing events."""
 
 import time
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ from rabbitlike.spark.jobs.tables import show
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Partials and what is made of them."""
+    """Partials and the results made of them."""
 
     partials: Partials
     results: Results
 
 
 def work_out(events: DataFrame, settings: Settings) -> Work:
-    """Read the events, once for each of the partials; all else is made of those."""
+    """Read the events once for each of the partials, and derive all results from the partials."""
     counted = partials.count(events, settings.window_us, settings.poisonous)
     kept = Partials(counted.cells, counted.consumers, settled(counted.suspects))
     return Work(kept, results(kept, settings))
 
 
 def run(plan: Plan, console: Console, spark: SparkSession | None = None) -> Story:
-    """As the plan says; `spark` is used as it is and not stopped."""
+    """Run the plan; a given `spark` session is used unchanged and not stopped."""
     events = inputs.find(plan.place, plan.since, plan.until)
     session.check()
     window_us = plan.window_us or inputs.fitting_window_s(events) * 1_000_000
@@ -94,7 +94,7 @@ def _run(spark: SparkSession, plan: Plan, events: inputs.Events, settings: Setti
 
 
 def told(plan: Plan, story: Story) -> list[str]:
-    """Where things are now."""
+    """Say where the results are."""
     lines = []
     if plan.uri is not None:
         lines.append(f"published: {story.published:,} messages to the exchange {plan.exchange}")

@@ -1,7 +1,7 @@
-"""`make pipeline-demo`: a broker, a minute of traffic that goes wrong in every way it can, and what the pipeline says.
+"""`make pipeline-demo`: starts a broker, makes a minute of traffic with all kinds of failures, and runs the pipeline.
 
-The broker is a process of its own on free ports with its data in a temporary folder; all of it is gone at the end but
-the report and the results.
+The broker is a separate process on free ports with its data in a temporary folder; at the end only the report and the
+results remain.
 """
 
 import shutil
@@ -31,7 +31,7 @@ START_S, FILES_S = 30.0, 60.0
 
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
-    """A broker that logs events to this folder; its URI."""
+    """Run a broker that logs events to this folder; yield its URI."""
     words = [sys.executable, "-m", "rabbitlike", "serve", "--data-dir", str(folder), "--event-log"]
     words += ["--event-log-interval-ms", str(FLUSH_MS), "--port", "0", "--management-port", "none"]
     with (folder / "broker.log").open("w") as log:
@@ -49,7 +49,7 @@ def broker(folder: Path) -> Iterator[str]:
 
 
 def wait_for_files(events: Path, seconds: float = FILES_S) -> None:
-    """Until nothing is written any more: the last rows are on the disk after the interval."""
+    """Wait until the files stop growing: the broker writes the last rows after its interval."""
     deadline = time.monotonic() + seconds
     newest = -1.0
     while time.monotonic() < deadline:
@@ -61,7 +61,7 @@ def wait_for_files(events: Path, seconds: float = FILES_S) -> None:
 
 
 def watch(uri: str) -> None:
-    """A queue for whatever is published to the exchange of results."""
+    """Declare a queue for everything published to the exchange of results."""
     with Connection(parse(uri)) as connection:
         connection.declare_exchange("metrics")
         connection.declare_queue(WATCHER)
@@ -69,7 +69,7 @@ def watch(uri: str) -> None:
 
 
 def seen(uri: str) -> list[str]:
-    """The routing keys of what came."""
+    """Return the routing keys of the messages that arrived."""
     with Connection(parse(uri)) as connection:
         return [delivery.routing_key for delivery in connection.get(WATCHER, 1_000_000, no_ack=True)]
 
@@ -79,7 +79,7 @@ def main(
     folder: Annotated[Path, typer.Option(help="Where report and results go.")] = Path("build/pipeline-demo"),
     verbose: Annotated[bool, typer.Option("--verbose")] = False,
 ) -> None:
-    """Start a broker, make traffic with failures, run the pipeline on it and show what it says."""
+    """Start a broker, make traffic with failures, run the pipeline on it and show the results."""
     console = Console()
     if not console.is_terminal:
         console.width = 120
@@ -105,7 +105,7 @@ def main(
                     report=folder / "report.html",
                     uri=uri,
                     job="demo",
-                    # What comes after is the clients going away.
+                    # Later events only show the clients disconnecting.
                     until=ended.replace(microsecond=0),
                     verbose=verbose,
                 )

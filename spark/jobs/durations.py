@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: 500ms, 30s, 1m, 2h, 1d."""
+"""Durations as people write them: 500ms, 30s, 1m, 2h, 1d."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ EXAMPLES: Final = "500ms, 30s, 1m, 2h or 1d"
 
 
 def parse_us(text: str) -> int:
-    """Microseconds; ValueError for what is no length of time."""
+    """Return microseconds; raise ValueError if the text is not a duration."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip().lower())
     found = round(float(match[1]) * _UNITS_US[match[2]]) if match else 0
     if found <= 0:
@@ -18,7 +18,7 @@ def parse_us(text: str) -> int:
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """A time as in ISO 8601, of UTC unless it says otherwise, or how long before now."""
+    """Parse an ISO 8601 time, in UTC by default, or a duration before now."""
     try:
         return now - timedelta(microseconds=parse_us(text))
     except ValueError:
@@ -31,7 +31,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 
 def shown(time_us: float | None) -> str:
-    """Short, for tables: 850 µs, 1.2 ms, 3.4 s, 2 min. The broker's clock has milliseconds: none is less than one."""
+    """Format a duration for tables: 850 µs, 1.2 ms, 3.4 s, 2 min. The broker's clock has ms, so 0 is < 1 ms."""
     if not time_us:
         return "–" if time_us is None else "< 1 ms"
     for unit, size, top in (("µs", 1, 1_000), ("ms", 1_000, 1_000_000), ("s", 1_000_000, 120_000_000)):
@@ -41,7 +41,7 @@ def shown(time_us: float | None) -> str:
 
 
 def shown_window(window_us: int) -> str:
-    """A length of windows: 30 s, 1 min, 1 h."""
+    """Format the length of a window: 30 s, 1 min, 1 h."""
     for unit, size in (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000)):
         if window_us % size == 0:
             return f"{window_us // size} {unit}"

@@ -1,4 +1,4 @@
-"""Failures in words a person can act on, instead of the hundred lines Spark has for them."""
+"""Failures as one sentence that helps the user, instead of Spark's hundred lines."""
 
 import logging
 import re
@@ -14,13 +14,13 @@ from rabbitlike.spark.jobs.inputs import NoEvents
 from rabbitlike.spark.jobs.session import NoSpark
 from rabbitlike.spark.options import OptionError
 
-#: They log whole stack traces of Java as one line.
+#: These loggers write whole Java stack traces as one line.
 _LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @contextmanager
 def told(console: Console, verbose: bool) -> Iterator[None]:
-    """Ends the program with what went wrong in a sentence; `verbose` leaves the whole truth."""
+    """End the program with a one-sentence error; `verbose` raises the original exception."""
     if not verbose:
         for name in _LOUD:
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -49,7 +49,7 @@ def _say(console: Console, text: str) -> None:
 
 
 def shortened(error: BaseException) -> str:
-    """The line that matters: of a failure in a task it is the last of Python's own."""
+    """Return the relevant line: for a failed task, the last one from our own Python exceptions."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if re.match(r"(rabbitlike\.)[\w.]+: ", line)]
     if ours:

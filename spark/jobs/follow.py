@@ -1,4 +1,4 @@
-"""One run that does not end: results of windows as they finish."""
+"""A streaming run: publishes the results of windows as they finish."""
 
 from pathlib import Path
 
@@ -17,13 +17,13 @@ from rabbitlike.spark.jobs.stream import Finished, Follower, Store
 from rabbitlike.spark.jobs.tables import show
 
 WINDOW_US = 60_000_000
-#: Files of events in one epoch: a broker at its limit fills one in a second.
+#: Event files per epoch: a broker at its limit fills one per second.
 FILES_AT_ONCE = 50
 LOOK_EVERY_S = 1
 
 
 def follow(plan: Plan, console: Console, spark: SparkSession | None = None) -> None:
-    """Until it is stopped, or with `once` until all that is there has been taken; `spark` is used as it is."""
+    """Run until stopped or, with `once`, until all existing events are processed; a given `spark` is used unchanged."""
     folder = checkpoint_of(plan)
     own = None
     session.check()
@@ -42,7 +42,7 @@ def follow(plan: Plan, console: Console, spark: SparkSession | None = None) -> N
 
 
 def start(plan: Plan, spark: SparkSession, console: Console, folder: Path) -> StreamingQuery:
-    """The query, running."""
+    """Start the query and return it."""
     settings = Settings(plan.window_us or WINDOW_US, poisonous=plan.poisonous, top=plan.top)
     store = Store(folder / "partials")
     broker = None if plan.uri is None else outputs.Broker(plan.uri, plan.guarantee, plan.exchange)
@@ -80,7 +80,7 @@ def _tell(console: Console, finished: Finished, settings: Settings, sent: int, s
 
 
 def _await(query: StreamingQuery) -> None:
-    """In slices, so that Ctrl-C is heard."""
+    """Wait in slices, so that Ctrl-C takes effect."""
     while query.isActive:
         if query.awaitTermination(LOOK_EVERY_S):
             return

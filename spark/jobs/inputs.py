@@ -1,6 +1,6 @@
-"""Where events come from: the folder a broker with `event_log` writes, or any other place Spark can read.
+"""Locations of events: the folder of a broker with `event_log`, or any other location that Spark can read.
 
-Importable without Spark. What is on this machine is looked at first, so that an empty folder is told of in a second.
+Importable without Spark. Local folders are checked first, so that an empty folder is reported within a second.
 """
 
 import re
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT: Final = "data/events"
-#: The kinds of files, by the ends of their names, and Spark's words for them.
+#: File kinds by suffix, with Spark's names of the formats.
 KINDS: Final = {".parquet": "parquet", ".jsonl.gz": "json"}
 HOW: Final = (
     "A broker writes events when it is started with --event-log (or for queues declared with x-trace true), to the "
     "folder events in its data folder, a file each minute and one when it stops: give that folder with --input."
 )
-#: Lengths of windows to choose from, in seconds; as short as leaves no more than so many of them.
+#: Window lengths to choose from, in seconds; the shortest that makes at most `MANY` windows is used.
 LENGTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 300, 900, 3600)
 MANY: Final = 120
 
 
 class NoEvents(Exception):
-    """The text says how to get some."""
+    """There are no events; the text says how to get some."""
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What there is to read."""
+    """The event files to read."""
 
     place: str
     #: None: not on this machine, or not known yet.
@@ -45,12 +45,15 @@ class Events:
 
     @property
     def kinds(self) -> Sequence[str]:
-        """The endings of the files there are."""
+        """Return the suffixes of the files present."""
         return [end for end in KINDS if self.files is None or any(file.name.endswith(end) for file in self.files)]
 
 
 def find(place: str, since: datetime | None = None, until: datetime | None = None) -> Events:
-    """What to read there; NoEvents when there is nothing. Files of hours outside the time asked for are left out."""
+    """Find what to read at a location; raise NoEvents if there is nothing.
+
+    Files of hours outside the given times are left out.
+    """
     folder = local(place)
     if folder is None:
         return Events(place)
@@ -70,14 +73,14 @@ def find(place: str, since: datetime | None = None, until: datetime | None = Non
 
 
 def look(place: str) -> None:
-    """NoEvents when there is no folder to which something could come, for a stream."""
+    """For a stream, raise NoEvents if the folder does not exist."""
     folder = local(place)
     if folder is not None and not folder.is_dir():
         raise NoEvents(f"There is no folder {folder}. {HOW}")
 
 
 def local(place: str) -> Path | None:
-    """The path, if it is one of this machine's."""
+    """Return the path if the location is on this machine."""
     scheme = re.match(r"([a-z][a-z0-9+.-]+):", place)
     if scheme and scheme[1] != "file":
         return None
@@ -97,7 +100,7 @@ def _is_within(file: Path, since: datetime | None, until: datetime | None) -> bo
 def read(
     spark: "SparkSession", events: Events, since: datetime | None = None, until: datetime | None = None
 ) -> "DataFrame":
-    """All of them as one table."""
+    """Return all events as one table."""
     tables: list[DataFrame] = []
     for end in events.kinds:
         reader = spark.read.schema(DDL).option("recursiveFileLookup", "true").option("pathGlobFilter", f"*{end}")
@@ -112,7 +115,7 @@ def read(
 
 
 def read_stream(spark: "SparkSession", place: str, files_at_once: int) -> "DataFrame":
-    """Those that are there and those to come, by files in the order they were written."""
+    """Stream existing and future events, file by file in the order of writing."""
     look(place)
     try:
         kinds = find(place).kinds
@@ -133,7 +136,7 @@ def read_stream(spark: "SparkSession", place: str, files_at_once: int) -> "DataF
 
 
 def fitting_window_s(events: Events) -> int:
-    """A length of windows that makes neither a handful nor thousands of them."""
+    """Return a window length that gives neither a handful nor thousands of windows."""
     span_s = _span_s(events.files) if events.files else None
     if span_s is None:
         return 60
@@ -141,7 +144,7 @@ def fitting_window_s(events: Events) -> int:
 
 
 def _span_s(files: Sequence[Path]) -> float | None:
-    """From the first event to the last, as the files say without being read; None: they do not say."""
+    """Return the time from first to last event from the files' metadata; None if the metadata lacks it."""
     import pyarrow.parquet as pq
 
     first, last = datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)

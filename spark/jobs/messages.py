@@ -1,7 +1,7 @@
-"""Results as messages: JSON bodies for the topic exchange `metrics`, each under a name that any run gives it again.
+"""Results as messages: JSON bodies for the topic exchange `metrics`, with ids that are the same in every run.
 
 `metric.<name>.<vhost>.<queue>` is the routing key, with `.` and `%` in names written as `%2E` and `%25`. The message-id
-is made of what the message is about, never of when it was worked out: whoever has seen an id has seen the message.
+depends on the subject of the message, never on the time of computation, so consumers can drop ids that they have seen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from rabbitlike.spark.jobs.results import Results, settled
 EXCHANGE: Final = "metrics"
 TYPE: Final = "metric.v1"
 SCHEMA: Final = 1
-#: Routing keys and message-ids are short strings to AMQP.
+#: Longest routing key and message-id in octets: AMQP sends them as short strings.
 SHORT: Final = 255
 _GROUP: Final = "consumer_group"
 
@@ -44,7 +44,7 @@ _SKEW: Final = ("consumers", "delivered", "most", "median", "least", "busiest", 
 
 
 def messages(results: Results, job: str, window_us: int) -> DataFrame:
-    """A row for each message, with the columns the sink knows."""
+    """Return one row per message, with the columns of the sink."""
     groups = settled(results.groups)
     queues = groups.where("queue != ''")
     metrics = results.metrics.where("queue != ''")
@@ -82,7 +82,7 @@ def _named(names: Sequence[str]) -> dict[str, Column]:
 
 
 def _time(kind: str) -> Column:
-    """Percentiles, and the counts they come from, which others may add up."""
+    """Return percentiles, and the counts behind them, which consumers can add up."""
     return f.struct(
         *(f.col(f"{kind}_{name}").alias(name) for name in _TIME), f.col(f"{kind}_histogram").alias("histogram")
     )
@@ -91,10 +91,10 @@ def _time(kind: str) -> Column:
 def _message(
     name: str, of: DataFrame, values: Mapping[str, Column], job: str, window_us: int, besides: Sequence[str]
 ) -> DataFrame:
-    """One message for each row; `besides` are columns that tell apart what one queue has several of."""
+    """Return one message per row; `besides` are columns that distinguish several results of one queue."""
     group = f.col(_GROUP) if _GROUP in of.columns else f.lit("")
     begins, ends = f.col("window_us"), f.col("window_us") + f.lit(window_us)
-    # To the second where windows are: 2026-11-16T12:00:00Z.
+    # With milliseconds: 2026-11-16T12:00:00.000Z.
     moment = f.date_format(f.timestamp_micros(begins), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
     seconds = window_us / 1_000_000
     parts = [f.lit(job), f.lit(name), f.col("vhost"), f.col("queue"), group]
@@ -125,12 +125,12 @@ def _message(
 
 
 def _word(name: Column) -> Column:
-    """A name as one word of a routing key."""
+    """Escape a name so that it is one word of a routing key."""
     return f.replace(f.replace(name, f.lit("%"), f.lit("%25")), f.lit("."), f.lit("%2E"))
 
 
 def _short(text: Column) -> Column:
-    """Cut to what AMQP can carry, and told apart by a hash where it was."""
-    room = (SHORT - 41) // 4  # characters may be four octets long
+    """Truncate to AMQP's limit; a hash keeps truncated texts distinct."""
+    room = (SHORT - 41) // 4  # a character may take four octets
     cut = f.concat(f.substring(text, 1, room), f.lit("~"), f.sha1(text))
     return f.when(f.octet_length(text) <= SHORT, text).otherwise(cut)

@@ -1,7 +1,7 @@
-"""What became of messages, per window and whatever else one asks for: counts, rates, and percentiles of times.
+"""Metrics of messages per window and other keys: counts, rates, and percentiles of times.
 
-All of it is made of cells (`partials.py`), at any grain: of every priority and group of a queue, of the queue, of all.
-A queue with an empty name stands for the exchanges of its vhost: what is published, and what finds no queue.
+All are computed from cells (`partials.py`), at any grain: by priority and consumer group, by queue, in total. A queue
+with an empty name stands for the exchanges of its vhost: publishes, and messages routed to no queue.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from rabbitlike.spark.jobs.percentiles import ENTRY, histogram, percentiles
 #: The finest grain of results.
 METRIC: Final = (*PLACE, "priority", "consumer_group")
 
-#: Counts by the event they count, in the order they are shown.
+#: Counts by the event that they count, in display order.
 COUNTS: Final = {
     "published": "publish",
     "unroutable": "route_fail",
@@ -31,21 +31,24 @@ COUNTS: Final = {
     "dropped": "drop_overflow",
     "dead_lettered": "dead_letter",
 }
-#: Why messages end.
+#: Reasons why messages leave a queue without an ack.
 REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "retry_timeout")
-#: Times by the events that tell of them.
+#: Times by the events that carry them.
 TIMES: Final = {"wait": ("deliver",), "proc": ("ack", "nack")}
 _RATES: Final = ("enqueued", "delivered", "bytes_in", "bytes_out")
 
 
 def sums(cells: DataFrame) -> DataFrame:
-    """Cells by METRIC, one row for each: all that can be added up, and lists of `percentiles.ENTRY`."""
+    """Aggregate cells by METRIC: everything that can be added, and lists of `percentiles.ENTRY`."""
     return cells.groupBy(*METRIC).agg(*map(f.expr, (*_counts(), *_times())))
 
 
 def summarise(sums: DataFrame, keys: Sequence[str], window_us: int, *, histograms: bool = False) -> DataFrame:
-    """One row for each value of these columns of METRIC. Rates are per second of one window: without `window_us` among
-    the keys there are none. Sums that lie together by PLACE are not moved again."""
+    """Return one row per value of these columns of METRIC.
+
+    Rates are per second of one window, so they need `window_us` among the keys. Spark does not shuffle sums again that
+    are already partitioned by PLACE.
+    """
     added = sums if tuple(keys) == METRIC else sums.groupBy(*keys).agg(*map(f.expr, _added(sums.columns)))
     read = {f"{kind}_percentiles": percentiles(f.col(f"{kind}_times")) for kind in TIMES}
     if histograms:
@@ -56,7 +59,7 @@ def summarise(sums: DataFrame, keys: Sequence[str], window_us: int, *, histogram
     )
 
 
-# In SQL: each step of an expression made in Python is a question to the JVM, and there are thousands.
+# In SQL: each step of an expression built in Python is a call to the JVM, and there are thousands of steps.
 
 
 def _sum(what: str, where: str, name: str) -> str:
@@ -97,8 +100,8 @@ def _added(columns: Sequence[str]) -> Iterator[str]:
 
 
 def _results(window_us: int | None) -> Iterator[str]:
-    # Rejected and no dead letter: nothing tells of it but a nack after which the message neither came back nor was
-    # given up for its tries.
+    # A rejected message without a dead letter shows only as a nack that is neither followed by a requeue nor by the
+    # end of its retries.
     rejected = "greatest(dead_rejected, nacked - requeued - ended_delivery_limit - ended_retry_timeout, 0L)"
     gone = f"(acked + auto_acked + expired + overflowed + {rejected})"
     yield from (*COUNTS, "redelivered", "auto_acked", "refused", "overflowed")
@@ -125,7 +128,7 @@ def _time_results() -> Iterator[str]:
 
 
 def _by_reason(prefix: str, total: str) -> str:
-    """A map of the reasons there were; `other` is what none of those known accounts for."""
+    """Return a map of the reasons that occurred; `other` counts the unknown ones."""
     known = {reason: f"{prefix}_{reason}" for reason in REASONS}
     known["other"] = " - ".join((total, *known.values()))
     pairs = ", ".join(f"'{reason}', {count}" for reason, count in known.items())
@@ -133,7 +136,7 @@ def _by_reason(prefix: str, total: str) -> str:
 
 
 def with_times(results: DataFrame, window_us: int) -> DataFrame:
-    """Windows as people read them: when they begin and end, and the day."""
+    """Add the times of windows for people: begin, end and day."""
     begins = f.timestamp_micros("window_us")
     others = [name for name in results.columns if name != "window_us"]
     return results.select(

@@ -1,4 +1,4 @@
-"""Where results go: Parquet files, and messages through the sink."""
+"""Output of results: Parquet files, and messages through the sink."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ REVISION: Final = "x-revision"
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where messages are published, and how sure of it one wants to be."""
+    """Where to publish messages, and with which guarantee."""
 
     uri: str | None
     guarantee: str
@@ -23,7 +23,7 @@ class Broker:
 
 
 def write(results: Results, folder: str, window_us: int, epoch: int | None = None) -> None:
-    """Each table in a folder of its name, by day; in place of what was there, or of what the epoch left there."""
+    """Write each table to a folder of its name, by day; replace what the folder, or the epoch's folder, contains."""
     place = "" if epoch is None else f"/epoch={epoch}"
     for name in TABLES:
         table = with_times(getattr(results, name), window_us)
@@ -32,11 +32,11 @@ def write(results: Results, folder: str, window_us: int, epoch: int | None = Non
 
 
 def publish(messages: DataFrame, broker: Broker, app: str | None = None, version: int | None = None) -> int:
-    """How many there were. With `app` and `version` nothing is published that was under that version before."""
+    """Publish and return the number of messages. `app` and `version` prevent publishing the same version twice."""
     found = settled(messages.drop("window_us").repartition(1))
     count = found.count()
     writer = found.write.format("amqp").option("exchange", broker.exchange).option("guarantee", broker.guarantee)
-    # Whoever wants results binds a queue; that nobody does is no failure.
+    # Consumers of results bind a queue; an unroutable result is not an error.
     writer = writer.option("declare", "create").option("mandatory", "false")
     if broker.guarantee == "effectively-once":
         writer = writer.option("idStrategy", "column")
@@ -49,7 +49,7 @@ def publish(messages: DataFrame, broker: Broker, app: str | None = None, version
 
 
 def revised(messages: DataFrame, revisions: dict[int, int]) -> DataFrame:
-    """Messages of windows that were published before say how often, in a header and in their ids."""
+    """Mark messages of windows that were published before with their revision, in a header and in their ids."""
     again = {window: number for window, number in revisions.items() if number > 0}
     if not again:
         return messages

@@ -1,8 +1,8 @@
-"""Events counted once: small tables that can be added to those of other events, and from which all results are made.
+"""Events counted into small tables that can be added up and from which all results are made.
 
 `cells` counts by window, queue, priority, group, event, reason and bucket of time; `consumers` by consumer; `suspects`
-keeps what came back again and again. A sum of partials of two lots of events is the partial of both: so a stream adds
-one lot after the other, and gives the results of a batch over all of them.
+lists messages that returned repeatedly. The sum of the partials of two lots of events is the partial of both, so a
+stream adds one lot after the other and gets the same results as a batch over all of them.
 """
 
 from dataclasses import dataclass
@@ -13,30 +13,30 @@ from pyspark.sql import functions as f
 
 from rabbitlike.spark.jobs.histogram import bucket_column
 
-#: What a window belongs to.
+#: The columns that identify a queue's window.
 PLACE: Final = ("window_us", "vhost", "queue")
 CELL: Final = (*PLACE, "priority", "consumer_group", "event", "reason", "bucket")
 CONSUMER: Final = (*PLACE, "consumer_group", "consumer_tag")
 SUSPECT: Final = (*PLACE, "msg_seq")
-#: Times a message has come back before it is looked at.
+#: Returns after which a message is a suspect.
 POISONOUS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """The three tables of one lot of events, or of many."""
+    """The three tables of one or several lots of events."""
 
     cells: DataFrame
     consumers: DataFrame
     suspects: DataFrame
 
     def tables(self) -> dict[str, DataFrame]:
-        """By name, as they are stored."""
+        """Return the tables by the names they are stored under."""
         return {"cells": self.cells, "consumers": self.consumers, "suspects": self.suspects}
 
 
 def window_of(window_us: int) -> Column:
-    """The beginning of an event's window, in microseconds since 1970."""
+    """Return the start of an event's window, in microseconds since 1970."""
     ts_us = f.unix_micros("ts")
     return (ts_us - f.pmod(ts_us, f.lit(window_us))).alias("window_us")
 
@@ -51,7 +51,7 @@ def count(events: DataFrame, window_us: int, poisonous: int = POISONOUS) -> Part
 
 
 def _cells(events: DataFrame, window_us: int) -> DataFrame:
-    # No row has both times. Where neither belongs, none is believed: keys of other events must not have buckets.
+    # No row has both times. Ignore times of all other events: their keys must not have buckets.
     settles = f.col("event").isin("ack", "nack")
     time_us = f.when(f.col("event") == "deliver", f.col("wait_us")).when(settles, f.col("proc_us"))
     rows = events.select(
@@ -103,14 +103,14 @@ def _suspects(events: DataFrame, window_us: int, poisonous: int) -> DataFrame:
             f.max("size").alias("size"),
             f.min("ts").alias("first_ts"),
             f.max("ts").alias("last_ts"),
-            # The last that happened to it; a struct is compared field by field.
+            # The last event of the message; Spark compares structs field by field.
             f.max(f.struct("seq", "event", "reason")).alias("last"),
         )
     )
 
 
 def merge(partials: Partials) -> Partials:
-    """Tables in which a key may stand more than once, as those of many lots do, with each key once."""
+    """Merge tables of several lots so that each key occurs once."""
     return Partials(
         cells=partials.cells.groupBy(*CELL).agg(
             *(f.sum(name).alias(name) for name in ("n", "bytes", "again", "sum_us")), f.max("max_us").alias("max_us")

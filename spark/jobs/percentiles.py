@@ -1,8 +1,7 @@
-"""Histograms as lists of numbers, one for each bucket and count, and what is read from them.
+"""Histograms as lists of numbers, one per bucket and count, and the percentiles read from them.
 
-A list may have a bucket more than once and in any order: lists are added up by putting one behind the other. Python
-reads them, a column at a time: to Spark every step through a list is an expression to interpret, which took ten times
-as long.
+A list may contain a bucket several times and in any order: concatenation adds two lists. Python reads them, a column at
+a time: Spark interprets an expression for every list element, which took ten times as long.
 """
 
 from bisect import bisect_left
@@ -17,12 +16,12 @@ from pyspark.sql.types import IntegerType, LongType, MapType, StructField, Struc
 
 from rabbitlike.spark.jobs.histogram import PERCENTILES, middle_us
 
-#: A bucket is written in front of so many bits of its count.
+#: Bits of the count, below the bucket.
 _BITS: Final = 40
 _COUNT: Final = (1 << _BITS) - 1
 #: A bucket and its count as one number, in SQL.
 ENTRY: Final = f"shiftleft(bigint(bucket), {_BITS}) + n"
-#: What the functions below return. Spark's stubs know of strings alone, which take a session to be read.
+#: Return types of the functions below. Spark's stubs only accept strings, which need a session to be parsed.
 _TIMES: Final = StructType([StructField(f"{name}_us", LongType()) for name in PERCENTILES])
 _COUNTS: Final = MapType(IntegerType(), LongType())
 
@@ -45,12 +44,12 @@ def _counts(entries: list[int]) -> list[tuple[int, int]]:
 
 @arrow_udf(_TIMES)  # type: ignore[call-overload,untyped-decorator]
 def percentiles(entries: pa.Array) -> pa.Array:
-    """The times within which so many of all were done, as the middle of their bucket; null where there are none."""
+    """Return percentiles as the middle of their buckets; null if the list is empty."""
     found = [tuple(_percentiles(each)) if each else None for each in entries.to_pylist()]
     return pa.array(found, pa.struct([(name, pa.int64()) for name in _TIMES.names]))
 
 
 @arrow_udf(_COUNTS)  # type: ignore[call-overload,untyped-decorator]
 def histogram(entries: pa.Array) -> pa.Array:
-    """Counts by bucket, the lowest first."""
+    """Return counts by bucket, lowest first."""
     return pa.array([_counts(each) for each in entries.to_pylist()], pa.map_(pa.int32(), pa.int64()))

@@ -1,4 +1,4 @@
-"""What a run of the pipeline was asked to do."""
+"""The plan of a pipeline run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,15 +9,15 @@ from rabbitlike.spark.jobs import inputs
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The arguments of the command, read."""
+    """The parsed arguments of the command."""
 
     place: str = inputs.DEFAULT
     output: str | None = None
     report: Path | None = None
-    #: None: nothing is published.
+    #: None: publish nothing.
     uri: str | None = None
     exchange: str = "metrics"
-    #: None: whatever fits.
+    #: None: choose a fitting length.
     window_us: int | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -34,11 +34,11 @@ class Plan:
 
 
 class NoCheckpoint(ValueError):
-    """A stream that does not know where it was would say everything twice."""
+    """A stream without a checkpoint would publish everything twice."""
 
 
 def checkpoint_of(plan: Plan) -> Path:
-    """Where the stream remembers how far it is."""
+    """Return the folder in which the stream records its progress."""
     if plan.checkpoint is not None:
         return plan.checkpoint
     if plan.output is None:

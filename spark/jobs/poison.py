@@ -1,4 +1,4 @@
-"""Messages that come back again and again, and consumers that get more than others."""
+"""Messages that return repeatedly, and consumers that receive more than others."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _WITHOUT_WINDOW: Final = ("vhost", "queue")
 
 
 def poison(suspects: DataFrame, top: int = TOP, *, by_window: bool = False) -> DataFrame:
-    """The worst messages of each queue, over all or in each window: how often they came back, and what for."""
+    """Return the worst messages of each queue, overall or per window: number of returns, and reasons."""
     keys = PLACE if by_window else _WITHOUT_WINDOW
     messages = suspects.groupBy(*keys, "msg_seq").agg(
         *(f.max(name).alias(name) for name in ("delivery_count", "message_id", "priority", "size")),
@@ -48,7 +48,7 @@ def poison(suspects: DataFrame, top: int = TOP, *, by_window: bool = False) -> D
 
 
 def skew(consumers: DataFrame) -> DataFrame:
-    """How evenly a queue's consumers were given messages in each window: the busiest against the one in the middle."""
+    """Return how evenly a queue's consumers received messages per window: the busiest compared with the median."""
     busiest = f.max_by("consumer_tag", f.struct("delivered", "consumer_tag"))
     return (
         consumers.groupBy(*PLACE, "consumer_group")

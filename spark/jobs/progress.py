@@ -1,4 +1,4 @@
-"""What is being done, and how far it is: Spark's tasks, on a line that goes away."""
+"""Progress of a run: the current step and Spark's tasks, on a transient line."""
 
 from threading import Event, Thread
 from types import TracebackType
@@ -15,7 +15,7 @@ LOOK_EVERY_S: Final = 0.3
 
 
 class Progress:
-    """Where there is no terminal, each step is a line."""
+    """Shows progress; without a terminal, it prints one line per step."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -46,14 +46,14 @@ class Progress:
             self._bar.stop()
 
     def step(self, text: str) -> None:
-        """Something else is being done from now on."""
+        """Start the next step."""
         if self._is_live:
             self._bar.reset(self._task, description=text, total=None)
         else:
             self._console.print(f"{text} …", style="dim", highlight=False)
 
     def watch(self, spark: "SparkSession | None") -> None:
-        """Follow the tasks of this session; None: of none."""
+        """Follow the tasks of this session; None: of no session."""
         if self._watcher is not None:
             self._done.set()
             self._watcher.join()

@@ -1,4 +1,4 @@
-"""Everything there is to say about some partials: the tables of results, made of each other where they can be."""
+"""The tables of results, computed from partials and, where possible, from each other."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ TABLES: Final = ("metrics", "queues", "consumers", "starvation", "anomalies", "p
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How events are judged."""
+    """Settings of the analysis."""
 
     window_us: int
     poisonous: int = POISONOUS
@@ -26,31 +26,31 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Tables with a row for each window and …"""
+    """Tables with one row per window and the keys below."""
 
-    #: … queue, priority and consumer group: what those that follow are made of, and to be added up,
+    #: Queue, priority and consumer group: the source of the following tables; can be added up.
     sums: DataFrame
-    #: … the same, worked out,
+    #: The same keys, computed.
     metrics: DataFrame
-    #: … queue,
+    #: Queue.
     queues: DataFrame
-    #: … queue and consumer group, with histograms; to be worked out by who needs it,
+    #: Queue and consumer group, with histograms; evaluated on use.
     groups: DataFrame
-    #: … queue and priority,
+    #: Queue and priority.
     priorities: DataFrame
-    #: … queue and consumer group: how even its consumers are,
+    #: Queue and consumer group: how evenly its consumers receive messages.
     consumers: DataFrame
-    #: … queue and priority, also where nothing happened: who goes hungry,
+    #: Queue and priority, including windows without events: which priorities starve.
     starvation: DataFrame
-    #: … queue and signal that stands out,
+    #: Queue and unusual signal.
     anomalies: DataFrame
-    #: … message that came back again and again.
+    #: Message that returned repeatedly.
     poison: DataFrame
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Over all windows, for those who look back."""
+    """Results over all windows, for reports about the past."""
 
     #: By queue, with histograms.
     totals: DataFrame
@@ -66,16 +66,16 @@ def overview(made: Results, suspects: DataFrame, settings: Settings) -> Overview
 
 
 def settled(table: DataFrame) -> DataFrame:
-    """Worked out now, and kept as long as somebody holds it.
+    """Compute a table now and keep it as long as it is referenced.
 
-    Tables are made of each other: looking each time through all that they come from kept Spark busier than making them.
+    Tables are made of each other: planning the full lineage each time took Spark longer than computing the tables.
     """
     return table.localCheckpoint()
 
 
 def results(partials: Partials, settings: Settings) -> Results:
-    """`partials` have each key once."""
-    # What belongs to a place is brought together once: all tables are made of it without moving it again.
+    """Compute results from `partials`, in which each key occurs once."""
+    # Partition by place once: all tables are then made without another shuffle.
     window_us, finest = settings.window_us, settled(sums(partials.cells.repartition(*PLACE)))
     queues = settled(summarise(finest, PLACE, window_us))
     priorities = settled(summarise(finest, starvation.KEYS, window_us))

@@ -1,6 +1,6 @@
-"""The command `rabbitlike-pipeline`: what a broker's events say about its queues, as tables, files, messages, a page.
+"""The command `rabbitlike-pipeline`: turns a broker's events into tables, Parquet files, messages and a report page.
 
-Nothing of Spark is imported before the arguments are known to be good.
+It imports Spark only after it has checked the arguments.
 """
 
 import signal
@@ -67,8 +67,8 @@ def main(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show where errors come from.")] = False,
 ) -> None:
-    """Work out what became of messages, from the events a broker logged: throughput, waits, failures, starvation,
-    anomalies, poison messages. Prints tables; writes Parquet, publishes messages and draws a page if told where."""
+    """Analyse the events that a broker logged: throughput, waits, failures, starvation, anomalies, poison messages.
+    Prints tables; the options also write Parquet files, publish messages and draw a page."""
     from rabbitlike.spark.jobs.errors import told
 
     with told(errors, verbose):
@@ -95,7 +95,7 @@ def main(
             master=master,
             verbose=verbose,
         )
-        # Before Spark, which takes its time, and before anything that needs it to be there.
+        # Before Spark, which is slow to start, and before anything that needs Spark.
         if mode is Mode.STREAM:
             inputs.look(plan.place)
             checkpoint_of(plan)
@@ -113,7 +113,7 @@ def main(
 
 
 def cli() -> NoReturn:
-    """The console script."""
+    """Entry point of the console script."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     typer.run(main)
     sys.exit(0)

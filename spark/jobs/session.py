@@ -1,4 +1,4 @@
-"""The Spark that jobs run on: the one of `spark-submit`, or one on this machine."""
+"""The Spark session of jobs: the one of `spark-submit`, or a local one."""
 
 import os
 import sys
@@ -13,19 +13,19 @@ from rabbitlike.spark.java import require
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: For small tables made of big ones; tasks take files by the handful, as most are small.
+#: Settings for small tables made of big ones; tasks read several files each, because most files are small.
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.openCostInBytes": "262144",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.streaming.stopTimeout": "60s",
-    # A run makes some hundreds of classes. Spark keeps 100 by default: the next would make them all again, and the JVM
-    # begin anew to make them fast.
+    # A run generates some hundreds of classes. Spark caches 100 by default: the next run would generate all of them
+    # again, and the JVM would optimise them again.
     "spark.sql.codegen.cache.maxEntries": "5000",
-    # Lists are collected for some thousands of keys at once; Spark would begin to sort at 128.
+    # Lists are collected for some thousands of keys at once; by default Spark sorts from 128 keys on.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
-#: Without `spark-submit`, which has its own words for these.
+#: Settings without `spark-submit`, which sets these itself.
 LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -33,32 +33,32 @@ LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",
-    # On one machine there is nothing to adapt to, and thinking anew between stages takes longer than small stages do.
+    # On one machine adaptive execution gains nothing, and replanning between stages takes longer than small stages.
     "spark.sql.adaptive.enabled": "false",
 }
-#: How hard the JVM tries to make code fast. For few events half of all time went into that, and was never earned back.
-#: For many, aggregates of many columns are methods so long that it would leave them to its interpreter.
+#: JVM compiler level. With few events compilation took half of the time and never paid off. With many events,
+#: aggregates of many columns are methods so long that the JVM by default leaves them to its interpreter.
 LIGHT: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 HEAVY: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
-#: Up to so many octets of files are few events.
+#: Files of at most this many octets count as few events.
 FEW: Final = 32_000_000
 
 
 class NoSpark(Exception):
-    """The text says what to install."""
+    """Spark is missing; the text says what to install."""
 
 
 def check() -> None:
-    """NoSpark or NoJava when there is nothing to run on."""
+    """Raise NoSpark or NoJava if Spark cannot run."""
     if find_spec("pyspark") is None:
         raise NoSpark("The pipeline runs on Spark, which is not installed: pip install 'rabbitlike[spark]'")
     require()
 
 
 def start(master: str | None = None, *, size: int | None = None, verbose: bool = False) -> "SparkSession":
-    """A session, with `format("amqp")` in it, for so many octets of files.
+    """Return a session with `format("amqp")`, tuned for `size` octets of files.
 
-    What the JVM says for itself is left out, unless one wants to hear it: failures come as exceptions.
+    The JVM's own log is hidden unless `verbose`: failures arrive as exceptions.
     """
     check()
     root = str(Path(__file__).resolve().parents[2])
@@ -87,7 +87,7 @@ def start(master: str | None = None, *, size: int | None = None, verbose: bool =
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Processes started within write their errors nowhere."""
+    """Discard standard error of processes started inside the block."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -100,7 +100,7 @@ def _silence() -> Iterator[None]:
 
 
 def register(session: "SparkSession") -> None:
-    """What every session needs, ours or not."""
+    """Register the data source in a session, ours or not."""
     from rabbitlike.spark.source import AmqpDataSource
 
     session.dataSource.register(AmqpDataSource)

@@ -1,7 +1,7 @@
-"""Priorities that get nothing while higher ones do.
+"""Priorities that get no messages delivered while higher ones do.
 
-A priority is hungry in a window when less than half of what waited for a consumer was delivered, and a higher one of
-the same queue fared better. Hungry for `patience` windows in a row it starves.
+A priority is hungry in a window if less than half of its waiting messages were delivered, and a higher priority of the
+same queue fared better. It starves if it is hungry for `patience` windows in a row.
 """
 
 from typing import Final
@@ -11,21 +11,23 @@ from pyspark.sql import functions as f
 
 from rabbitlike.spark.jobs.partials import PLACE
 
-#: What `starvation` is made of: metrics by these.
+#: The key columns of the metrics that `starvation` takes.
 KEYS: Final = (*PLACE, "priority")
-#: Less than this part of the waiting messages delivered: hungry.
+#: A priority is hungry below this share of delivered waiting messages.
 ENOUGH: Final = 0.5
-#: Windows in a row after which hunger is starvation.
+#: Consecutive hungry windows that count as starvation.
 PATIENCE: Final = 3
 
 
 def starvation(by_priority: DataFrame, window_us: int, patience: int = PATIENCE) -> DataFrame:
-    """For queues with more than one priority: how each fared in each window, also in those in which nothing happened
-    to it. `by_priority` are metrics by KEYS."""
+    """Rate each priority in each window, for queues with more than one priority.
+
+    Windows without events of the priority are included. `by_priority` are metrics by KEYS.
+    """
     lane, moment = Window.partitionBy("vhost", "queue", "priority"), Window.partitionBy(*PLACE)
     before = lane.orderBy("window_us").rowsBetween(Window.unboundedPreceding, -1)
     higher = moment.orderBy(f.desc("priority")).rowsBetween(Window.unboundedPreceding, -1)
-    # What was ready: a redelivery takes back what a requeue gave, so first deliveries alone make it less.
+    # Ready messages: a redelivery cancels a requeue, so only first deliveries reduce the number.
     entered = f.col("enqueued") - f.col("served") - f.col("left")
     shares = (
         _dense(by_priority, window_us)
@@ -43,7 +45,7 @@ def starvation(by_priority: DataFrame, window_us: int, patience: int = PATIENCE)
             ),
         )
     )
-    # Windows in a row: how many since the last that was not hungry.
+    # Consecutive windows: the number since the last one that was not hungry.
     so_far = lane.orderBy("window_us").rowsBetween(Window.unboundedPreceding, 0)
     fed = f.coalesce(f.max(f.when(~f.col("is_hungry"), f.col("at"))).over(so_far), f.lit(-1))
     return (
@@ -55,7 +57,7 @@ def starvation(by_priority: DataFrame, window_us: int, patience: int = PATIENCE)
 
 
 def _dense(by_priority: DataFrame, window_us: int) -> DataFrame:
-    """A row for each window from the first of a priority to the last of all."""
+    """Return one row per window from the first one of a priority to the last of all."""
     lanes = (
         by_priority.where("queue != ''")
         .groupBy("vhost", "queue", "priority")

@@ -1,9 +1,9 @@
-"""The same results, window by window, as files of events come in.
+"""The same results, window by window, as event files arrive.
 
-Each epoch counts its events into partials and stores them with the checkpoint; a window is finished once events come
-that are later than its end by `delay`. What an epoch publishes follows from the stored partials up to it alone, so that
-an epoch that is repeated says the same again, and the sink's ledger knows that it was said. Events later than that make
-a window's results be published again, with the next `revision`.
+Each epoch counts its events into partials and stores them with the checkpoint; a window is finished once an event
+arrives that is later than its end by `delay`. The output of an epoch depends only on the stored partials up to it, so a
+repeated epoch publishes the same again, and the sink's ledger recognises it. If events arrive after their window
+finished, its results are published again with the next `revision`.
 """
 
 import json
@@ -23,29 +23,29 @@ from rabbitlike.spark.jobs import partials
 from rabbitlike.spark.jobs.partials import Partials
 from rabbitlike.spark.jobs.results import Overview, Results, Settings, overview, results, settled
 
-#: Windows before those that are finished, which their results are held against.
+#: Number of windows before the finished ones that serve as history for their results.
 HISTORY: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one lot of events has brought."""
+    """Summary of the events of one epoch."""
 
     number: int
-    #: Windows that end by then are finished.
+    #: Windows that end by this time are finished.
     finished_us: int
-    #: Of which windows there were events.
+    #: Windows with events in this epoch.
     windows: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Results of windows that an epoch has finished, or made anew: `revisions` says how often before."""
+    """Results of windows that an epoch finished or changed; `revisions` counts their earlier publications."""
 
     epoch: int
     revisions: dict[int, int]
     results: Results
-    #: All that is still known, windows that are open among it.
+    #: All known windows, including open ones.
     history: Results
     overview: Overview
 
@@ -58,7 +58,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Under which what is published from here is known: made once, and kept as long as the checkpoint is."""
+        """The name that the sink's ledger knows this stream by: created once and kept as long as the checkpoint."""
         file = self.folder / "name"
         if not file.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -68,12 +68,12 @@ class Store:
         return file.read_text()
 
     def put(self, number: int, counted: Partials) -> None:
-        """Those of an epoch, in place of what there was of it."""
+        """Store the partials of an epoch, replacing earlier ones of it."""
         for name, table in counted.tables().items():
             table.repartition(1).write.mode("overwrite").option("compression", "zstd").parquet(self._path(name, number))
 
     def get(self, spark: SparkSession, numbers: Iterable[int]) -> Partials:
-        """Those of these epochs, not added up."""
+        """Return the partials of these epochs, not merged."""
         known = list(numbers)
         tables = {
             name: reduce(DataFrame.unionByName, (spark.read.parquet(self._path(name, number)) for number in known))
@@ -82,7 +82,7 @@ class Store:
         return Partials(**tables)
 
     def note(self, epoch: Epoch) -> None:
-        """Remember what an epoch has brought. Whole or not at all."""
+        """Record the summary of an epoch atomically."""
         file = self.folder / "epochs" / f"{epoch.number}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_name(f".{file.name}")
@@ -90,7 +90,7 @@ class Store:
         os.replace(unfinished, file)
 
     def epochs(self, before: int) -> list[Epoch]:
-        """Those before this one, in order."""
+        """Return the recorded epochs before this one, in order."""
         return sorted(self._epochs(before), key=lambda epoch: epoch.number)
 
     def _epochs(self, before: int) -> Iterator[Epoch]:
@@ -100,7 +100,7 @@ class Store:
                 yield Epoch(int(file.stem), told["finished_us"], frozenset(told["windows"]))
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Partials of these epochs; the note that they were stays."""
+        """Delete the partials of these epochs but keep their summaries."""
         for number in numbers:
             for name in ("cells", "consumers", "suspects"):
                 shutil.rmtree(self._path(name, number), ignore_errors=True)
@@ -110,7 +110,7 @@ class Store:
 
 
 class Follower:
-    """Takes one epoch after the other; `publish` is called with what each has finished."""
+    """Processes one epoch after the other and calls `publish` with the results of finished windows."""
 
     def __init__(self, store: Store, settings: Settings, delay_us: int, publish: Callable[[Finished], None]) -> None:
         self._store = store
@@ -119,7 +119,7 @@ class Follower:
         self._publish = publish
 
     def __call__(self, events: DataFrame, number: int) -> None:
-        """For `foreachBatch`."""
+        """Process one epoch; called by `foreachBatch`."""
         spark, window_us = events.sparkSession, self._settings.window_us
         self._store.put(number, partials.count(events, window_us, self._settings.poisonous))
         cells = self._store.get(spark, [number]).cells
@@ -138,7 +138,7 @@ class Follower:
         self._publish(
             Finished(number, revisions, _only(made, revisions), made, overview(made, known.suspects, self._settings))
         )
-        # Late events reach back as far as their windows' own history: twice that is never asked for again.
+        # Late events need at most the history of their windows: data older than twice that is never needed again.
         too_old_us = oldest_us - HISTORY * window_us
         self._store.forget(each.number for each in earlier if max(each.windows, default=0) < too_old_us)
 
@@ -149,12 +149,12 @@ class Follower:
         )
 
     def _revisions(self, epochs: list[Epoch]) -> dict[int, int]:
-        """The windows that the last of these epochs finishes or changes, and how often they were published before."""
+        """Return the windows that the last epoch finishes or changes, with the number of earlier publications."""
         *earlier, last = epochs
         before_us = earlier[-1].finished_us if earlier else 0
         window_us = self._settings.window_us
         known = frozenset().union(*(epoch.windows for epoch in epochs))
-        # Also those in which nothing happened at all: that may be worth saying.
+        # Include windows without events: silence may be worth reporting.
         since_us = max(before_us, min(known, default=last.finished_us))
         silent = range(since_us - since_us % window_us, last.finished_us, window_us)
         found = {}

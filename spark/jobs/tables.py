@@ -1,4 +1,4 @@
-"""Results on a terminal."""
+"""Results as tables on a terminal."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,27 +12,27 @@ from rich.text import Text
 from rabbitlike.spark.jobs.durations import shown
 from rabbitlike.spark.jobs.report.gather import Story
 
-#: Rows of a table that are shown; the rest is counted.
+#: The most rows of a table; the rest is counted.
 MOST = 20
 
 
-#: What is said of a queue, in this order; what there is no room for is left out, last of these first.
+#: Columns of a queue, in this order; on a narrow terminal the last ones are dropped first.
 COUNTS = ("enqueued", "delivered", "acked", "redelivered", "dead")
 TIMES = tuple(f"{word} {part}" for word in ("wait", "work") for part in ("p50", "p95", "p99"))
 FIRST_TO_GO = (
     *("work p50", "work p99", "wait p50", "wait p99", "work p95", "wait p95"),
     *("delivered", "redelivered", "acked", "enqueued", "dead"),
 )
-#: A queue's name has at least so much room; it goes on in the next line.
+#: Minimum width of a queue's name; longer names wrap.
 NAME_WIDTH = 20
-#: Around a column.
+#: Padding and border of a column.
 GAP = 3
-#: Room for a table that is written to a file or another program, which has no edge.
+#: Width of a table that goes to a file or another program.
 UNLIMITED = 10_000
 
 
 def show(story: Story, console: Console) -> None:
-    """The tables that have something to say."""
+    """Print the tables that have rows."""
     width = console.width
     for table in _tables(story, width if console.is_terminal else UNLIMITED):
         if not console.is_terminal:
@@ -60,7 +60,7 @@ def _add_names(table: Table, names: list[str]) -> None:
 
 
 def _queues(story: Story, width: int) -> Table:
-    """The name of each queue, and as much of the rest as there is room for."""
+    """Return a table with the name of each queue and as many other columns as fit."""
     rows = [(queue.name, _cells(queue.totals)) for queue in story.queues[:MOST]]
     longest = max((len(name) for name, _ in rows), default=0)
     kept = list(COUNTS + TIMES)

@@ -1,8 +1,8 @@
-"""Traffic for the demonstration: six queues, each with a trouble of its own.
+"""Traffic for the demonstration: six queues, each with a problem of its own.
 
-`payments` goes well until its consumer stands still for a while; in `orders` low priorities starve; `emails` has a
-message that never succeeds; what waits too long in `reports` expires; `thumbnails` overflows and is rejected at times;
-`telemetry` is many messages that nobody acknowledges. Needs pika.
+The consumer of `payments` stands still for a while; in `orders` low priorities starve; `emails` has a message that
+never succeeds; messages expire in `reports`; `thumbnails` overflows and sometimes rejects messages; `telemetry` is many
+auto-acked messages. Needs pika.
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any, Final
 
-#: Parts of the whole time: when high priorities flood orders, and when the consumer of payments stands still.
+#: Shares of the total time: when high priorities flood orders, and when the consumer of payments stands still.
 FLOOD: Final = (0.45, 0.8)
 OUTAGE: Final = (0.55, 0.68)
 POISON: Final = "invoice-0666"
@@ -32,7 +32,7 @@ ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass
 class Stage:
-    """What all threads know."""
+    """State shared by all threads."""
 
     uri: str
     seconds: float
@@ -43,7 +43,7 @@ class Stage:
 
     @property
     def part(self) -> float:
-        """How much of it is over, from 0 to 1."""
+        """Return the share of the time that is over, from 0 to 1."""
         return (time.monotonic() - self.began) / self.seconds
 
     def is_within(self, parts: tuple[float, float]) -> bool:
@@ -51,7 +51,7 @@ class Stage:
 
 
 def make_traffic(uri: str, seconds: float) -> int:
-    """For so long; how many messages were published."""
+    """Make traffic for `seconds`; return the number of published messages."""
     _declare(uri)
     stage = Stage(uri, seconds)
     roles: list[Callable[[Stage], None]] = [
@@ -103,7 +103,7 @@ def _declare(uri: str) -> None:
 
 
 def _publish(stage: Stage) -> None:
-    """In beats of a twentieth of a second, each with a few messages for every queue."""
+    """Publish a few messages to every queue, every twentieth of a second."""
     import pika
 
     dice = random.Random(1)
@@ -120,7 +120,7 @@ def _publish(stage: Stage) -> None:
         beat += 1
         for each in range(3):
             send("payments", dice.randrange(200, 900), message_id=f"payment-{beat}-{each}")
-        # More than its consumer can take while it lasts, and first in line.
+        # More than the consumer can handle during the flood, and first in line.
         for each in range(6 if stage.is_within(FLOOD) else 1):
             send("orders", 400, priority=9 if stage.is_within(FLOOD) else 5, message_id=f"order-{beat}-{each}")
         send("orders", 400, priority=0, message_id=f"order-{beat}-low")
@@ -136,7 +136,7 @@ def _publish(stage: Stage) -> None:
     connection.close()
 
 
-#: What a consumer does with a message: how long it takes, and whether it acks, requeues or rejects it.
+#: A consumer's handling of a message: how long it takes, and whether it acks, requeues or rejects it.
 Deed = Callable[[Stage, random.Random, str], tuple[float, str]]
 
 
@@ -164,7 +164,7 @@ def _thumbnail(stage: Stage, dice: random.Random, _: str) -> tuple[float, str]:
 
 
 def _consume(stage: Stage, queue: str, prefetch: int, deed: Deed | None) -> None:
-    """Until it is over; without a deed everything is taken as it comes."""
+    """Consume until the time is over; without a deed, with auto-ack."""
     dice = random.Random(queue)
     connection = _connect(stage.uri)
     channel = connection.channel()

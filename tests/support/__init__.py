@@ -1,1 +1,1 @@
-"""What several test folders share: an in-memory broker with client ends, and a real broker process."""
+"""Helpers shared by several test folders: an in-memory broker with client ends, and a real broker process."""

@@ -1,4 +1,4 @@
-"""The whole HTTP API over a broker in memory, without sockets, beside AMQP clients of the same broker.
+"""The whole HTTP API over a broker in memory, without sockets, with AMQP clients of the same broker.
 
     async def test_purge(api: Api) -> None:              # fixture of tests/management/conftest.py
         ch = api.pair.connect().channel()                # an AMQP client, see tests.support.pair
@@ -24,23 +24,23 @@ from tests.support.pair import Pair
 
 
 class Api(httpx.AsyncClient):
-    """One user's way to the API; guest's unless told otherwise."""
+    """An HTTP client with one user's login, by default that of guest."""
 
     def __init__(
         self, pair: Pair, app: FastAPI, login: tuple[str, str] | None = ("guest", "guest"), host: str = "127.0.0.1"
     ) -> None:
         self.pair = pair
         self.app = app
-        # What a route lets fall is a 500 with a traceback in the log, as it would be for a user.
+        # An exception in a route becomes a 500 with a traceback in the log, as it does for users.
         transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(host, 54321))
         super().__init__(transport=transport, base_url="http://broker", auth=login)
 
     def login(self, name: str, password: str, host: str = "127.0.0.1") -> Api:
-        """The same API with another login, or from another address."""
+        """Return the same API with another login, or from another address."""
         return Api(self.pair, self.app, (name, password), host)
 
     def stranger(self, host: str = "127.0.0.1") -> Api:
-        """The same API without a login."""
+        """Return the same API without a login."""
         return Api(self.pair, self.app, None, host)
 
     def user(
@@ -53,7 +53,7 @@ class Api(httpx.AsyncClient):
         write: str = ".*",
         read: str = ".*",
     ) -> Api:
-        """A new user with these tags and permissions, logged in; the password is `pw`."""
+        """Return the API as a new user with these tags and permissions; the password is `pw`."""
         self.pair.add_user(name, "pw", vhost=vhost, configure=configure, write=write, read=read)
         self.pair.broker.users.set_tags(name, tags)
         return self.login(name, "pw")
@@ -65,7 +65,7 @@ class Api(httpx.AsyncClient):
 
 
 def make_api(pair: Pair | None = None, **options: object) -> Api:
-    """The API over a broker in memory; `options` are those of Settings that the management reads."""
+    """Return the API over a broker in memory; `options` are those of Settings that the management reads."""
     pair = pair or Pair()
     settings = Settings(**options)  # type: ignore[arg-type]
     context = Context(pair.broker, settings, started_at_ms=pair.clock.now_ms())

@@ -1,4 +1,4 @@
-"""A real broker in a process of its own, on ports the kernel chose, stopped at the end whatever happens."""
+"""A real broker in its own process, on ports that the kernel chose; it is always stopped at the end."""
 
 import os
 import queue
@@ -26,13 +26,13 @@ ANNOUNCEMENT = "rabbitlike: listening on "
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """The environment of a broker from this tree, with no option set but `extra`."""
+    """Return the environment of a broker from this tree, with no option set except `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RABBITLIKE_")}
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **extra}
 
 
 class BrokerProcess:
-    """`rabbitlike serve` with these flags. Ports are free ones unless the flags say otherwise; `--memory` always."""
+    """`rabbitlike serve` with these flags, on free ports unless the flags set them; always with `--memory`."""
 
     def __init__(self, *flags: str, **variables: str) -> None:
         words = [sys.executable, "-m", "rabbitlike", "serve", "--memory"]
@@ -65,7 +65,7 @@ class BrokerProcess:
         self._lines.put(None)
 
     def wait_for(self, scheme: str) -> None:
-        """Until it listens on an address of this scheme."""
+        """Wait until it listens on an address of this scheme."""
         deadline = self.started_at + START_TIMEOUT_S
         while not any(urlsplit(url).scheme == scheme for url in self.urls):
             try:
@@ -89,12 +89,12 @@ class BrokerProcess:
         return self.port_of("http")
 
     def log(self) -> str:
-        """All it has written to stderr."""
+        """Return everything it has written to stderr."""
         self._errors.seek(0)
         return self._errors.read()
 
     def await_log(self, pattern: str, count: int = 1) -> list[str]:
-        """Wait until its log has so many places that match: a thread writes it. All of these places."""
+        """Wait until its log has `count` matches, because a thread writes it; return all matches."""
         deadline = time.monotonic() + LOG_TIMEOUT_S
         while len(found := [match[0] for match in re.finditer(pattern, self.log())]) < count:
             assert time.monotonic() < deadline, f"{pattern!r} is not in the log {count} times: {self.log()}"
@@ -102,12 +102,12 @@ class BrokerProcess:
         return found
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Ask it to stop; its exit code."""
+        """Ask it to stop; return its exit code."""
         self.process.send_signal(number)
         return self.process.wait(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
-        """End it if it has not ended, and let go of its pipes."""
+        """End it if it has not ended, and close its pipes."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -120,8 +120,10 @@ class BrokerProcess:
 
 @contextmanager
 def ending(process: "subprocess.Popen[T]") -> Iterator["subprocess.Popen[T]"]:
-    """Whatever happens, the process has ended and its pipes are closed afterwards. One left behind by a test that
-    failed would fail another, in which the garbage collector comes upon it."""
+    """End the process and close its pipes in any case.
+
+    A process left behind by a failed test would fail another test, in which the garbage collector finds it.
+    """
     with process:
         try:
             yield process
@@ -131,7 +133,7 @@ def ending(process: "subprocess.Popen[T]") -> Iterator["subprocess.Popen[T]"]:
 
 @contextmanager
 def running(*flags: str, **variables: str) -> Iterator[BrokerProcess]:
-    """A broker for the length of a `with`; a stop that is not clean fails the test."""
+    """Run a broker for the length of a `with`; a stop that is not clean fails the test."""
     broker = BrokerProcess(*flags, **variables)
     try:
         yield broker

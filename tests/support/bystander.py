@@ -1,4 +1,4 @@
-"""What every attack is measured by: memory, time, and another client who must not have noticed."""
+"""Limits for every attack: memory, time, and another client that must see no effect."""
 
 import gc
 import time
@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 
 @contextmanager
 def bounded_memory(most: int) -> Iterator[None]:
-    """What happens inside never needs more than `most` octets beyond what was there before, not even in passing."""
+    """Fail if the block ever allocates more than `most` octets beyond those before it, even temporarily."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -27,7 +27,7 @@ def bounded_memory(most: int) -> Iterator[None]:
 
 
 class Bystander:
-    """Another client with a consumer, who notices everything."""
+    """Another client with a consumer, which checks that it is unaffected."""
 
     def __init__(self, pair: Pair) -> None:
         self.client = pair.connect()
@@ -44,8 +44,10 @@ class Bystander:
 
 @contextmanager
 def bounded_time(most_s: float) -> Iterator[None]:
-    """What happens inside computes for no longer; the machine may be as busy as it likes. The collector is off: with
-    all that a worker of the suite holds by then, one collection takes half a second."""
+    """Fail if the block uses more CPU time; a busy machine does not matter.
+
+    The garbage collector is off: with all the objects of a test worker, one collection takes half a second.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""A client that expects the broker to die: what it sends is written at once, what it hears is told at once.
+"""A client for a broker that may crash: it sends at once and reports what it receives at once.
 
-Speaks through pamqp, on asyncio, without a thread. When the connection goes, every call that waits raises Lost; what
-was heard by then has been told.
+It speaks through pamqp, on asyncio, without a thread. When the connection is lost, every waiting call raises Lost;
+everything received by then has been reported.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         return channel
 
     async def close(self) -> None:
-        """Hang up without a word, and wait until that is done."""
+        """Close the socket without a handshake, and wait until that is done."""
         if self._transport is not None:
             self._transport.abort()
         await self.gone
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         return await self.expect(channel)
 
     async def expect(self, channel: int) -> base.Frame:
-        """The next answer on a channel."""
+        """Return the next answer on a channel."""
         if self.is_lost:
             raise Lost
         reply: asyncio.Future[base.Frame] = asyncio.get_running_loop().create_future()
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
             self._answer(item.channel, frame)
 
     def _gather(self, channel: int, payload: bytes, size: int | None) -> None:
-        """A piece of content; a returned message has no place to go to and is passed over."""
+        """Collect a piece of content; the content of a returned message is dropped."""
         under_way = self._deliver.get(channel)
         if under_way is None:
             return
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
 
 
 class Channel:
-    """One channel; confirms and deliveries go to `on_confirm` and `on_delivery`."""
+    """One channel; it reports confirms to `on_confirm` and deliveries to `on_delivery`."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection = connection
@@ -173,7 +173,7 @@ class Channel:
         self._is_confirming = False
 
     def hear_confirm(self, tag: int, multiple: bool, is_ack: bool) -> None:
-        """The broker answers in order, so one answer is all up to it."""
+        """Handle a confirm. The broker answers in order, so one answer covers everything up to it."""
         assert multiple or tag == self._answered + 1, f"{tag} is confirmed after {self._answered}"
         for number in range(self._answered + 1, tag + 1):
             self.on_confirm(number, is_ack)
@@ -196,7 +196,7 @@ class Channel:
         self._is_confirming = True
 
     def publish(self, body: bytes, key: str, exchange: str = "", *, mandatory: bool = False, **fields: object) -> int:
-        """The number that its confirm will have."""
+        """Publish, and return the number that the confirm will have."""
         method = commands.Basic.Publish(exchange=exchange, routing_key=key, mandatory=mandatory)
         self.connection.write(
             frames.encode_method(method, self.number)
@@ -210,7 +210,7 @@ class Channel:
         return await self.call(loose(commands.Queue.Declare, queue=queue, **fields), commands.Queue.DeclareOk)
 
     async def consume(self, queue: str, prefetch: int) -> None:
-        """The consumer's tag is the queue's name."""
+        """Start consuming; the consumer's tag is the queue's name."""
         await self.call(commands.Basic.Qos(prefetch_count=prefetch), commands.Basic.QosOk)
         await self.call(commands.Basic.Consume(queue=queue, consumer_tag=queue), commands.Basic.ConsumeOk)
 

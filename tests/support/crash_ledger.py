@@ -1,12 +1,12 @@
-"""What the clients of a broker know for certain, and what a broker that came back owes them.
+"""The state that clients of a broker know for certain, and the check of a restarted broker against it.
 
-Everything a client does or hears is entered when it happens, with a time that only grows. A commit holds all the broker
-had done when it was taken, so an answer that waits for one makes certain what went before on the same connection
-(`Link`), and all that was heard by anybody before the question was asked. After each restart `judge` compares what is
-in the queues with what is owed, and gives a list of broken promises.
+The ledger records everything a client does or receives at once, with an increasing time. A commit contains everything
+that the broker had done when the commit was taken. So an answer that waits for a commit makes certain all earlier
+actions on the same connection (`Link`), and everything that any client received before the request. After each restart
+`judge` compares the content of the queues with the ledger, and returns a list of violations.
 
-A message has a home, the queue it was last known in, and may be found elsewhere only if something was done that moves
-it: a dead letter or a transaction. It is in one place, and in one only, unless it was acked.
+A message has a home, the queue it was last known in, and may be found elsewhere only if an action moved it: a dead
+letter or a transaction. It is in exactly one place unless it was acked.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False)
 class Link:
-    """One connection of a client: what is done on it is done in order."""
+    """One connection of a client; its actions happen in order."""
 
     name: str
-    #: All that was sent on it before this time is committed.
+    #: Everything sent on it before this time is committed.
     certain_at: int = -1
 
 
 @dataclass
 class Deed:
-    """Something sent that changes where a message is: certain when a later answer on the same link says so."""
+    """A sent action that changes where a message is; certain once a later answer on the same link arrives."""
 
     link: Link
     at: int
@@ -45,17 +45,17 @@ class Entry:
     publisher: str
     level: int = 0
     is_persistent: bool = True
-    #: Sent together with it in one transaction.
+    #: The transaction that it was sent in; 0 for none.
     group: int = 0
     #: Certainly on disk: confirmed, or found after a restart.
     is_stored: bool = False
-    #: Certainly not there any more, for this reason.
+    #: The reason why it is certainly not there any more.
     gone: str = ""
-    #: Acked, purged or deleted with its queue.
+    #: The action that acked or purged it or deleted its queue.
     end: Deed | None = None
-    #: Where else it may be, and by what deed; None: by time or limit.
+    #: Other possible places and the action that moves it there; None: time or a limit.
     moves: dict[str, Deed | None] = field(default_factory=dict)
-    #: When it was last handed out from its home; -1: never.
+    #: Time of the last delivery from its home; -1: never.
     delivered_at: int = -1
     story: list[str] = field(default_factory=list)
 
@@ -65,26 +65,26 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message in a queue, as it came out after a restart."""
+    """A message found in a queue after a restart."""
 
     number: int
     redelivered: bool
 
 
 class Ledger:
-    """All that is known."""
+    """The recorded state."""
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
         self.now = 0
-        #: Which durable queues there must be (True), must not be (False) and may be (None).
+        #: Whether a durable queue must exist (True), must not (False) or may (None).
         self.queues: dict[str, bool | None] = {}
-        #: Which of them are bound for certain.
+        #: Queues that are certainly bound.
         self.bound: set[str] = set()
         self._groups = 0
         self._order: dict[str, list[int]] = {}
 
-    # What clients do and hear
+    # Actions and observations of clients
 
     def tick(self) -> int:
         self.now += 1
@@ -105,11 +105,11 @@ class Ledger:
         self._tell(entry, "confirmed")
 
     def answered(self, link: Link, asked_at: int) -> None:
-        """An answer that waits for a commit, to what was asked then."""
+        """Record an answer that waits for a commit, to a request sent at `asked_at`."""
         link.certain_at = max(link.certain_at, asked_at)
 
     def delivered(self, number: int, queue: str) -> Entry | None:
-        """None: nobody knows of such a message."""
+        """Record a delivery; return None if the message is unknown."""
         entry = self.entries.get(number)
         if entry is not None:
             entry.home = queue
@@ -123,18 +123,20 @@ class Ledger:
         self._tell(entry, how)
 
     def moved(self, entry: Entry, place: str, link: Link | None, how: str) -> None:
-        """It may be in `place` from now on; with no link, because of time or a limit."""
+        """Record that it may be in `place` from now on; without a link, because of time or a limit."""
         entry.moves[place] = None if link is None else Deed(link, self.tick())
         self._tell(entry, how)
 
     def _tell(self, entry: Entry, what: str) -> None:
         entry.story.append(f"{self.now}: {what}")
 
-    # What the broker owes
+    # Checks of the broker
 
     def judge(self, queues: Mapping[str, Sequence[Found]]) -> list[str]:
-        """Broken promises, after a restart, with all that is in the durable queues, in order. The ledger goes on from
-        there."""
+        """Return the violations after a restart, and continue from the state found.
+
+        `queues` has all messages of the durable queues, in order.
+        """
         faults: list[str] = []
         places: dict[int, list[str]] = {}
         for queue, messages in queues.items():
@@ -160,7 +162,7 @@ class Ledger:
             yield f"{entry} is not redelivered"
 
     def _judge_order(self, queue: str, numbers: list[int]) -> Iterable[str]:
-        """Highest level first; per publisher as it was sent; and otherwise as it stood before."""
+        """Check the order: highest level first, per publisher the order of sending, otherwise the earlier order."""
         last: dict[tuple[str, int], int] = {}
         level = 1 << 30
         for number in numbers:
@@ -181,7 +183,7 @@ class Ledger:
             yield f"the order of {queue} changed: {[number for number in numbers if number in stood]}"
 
     def _judge_groups(self, places: Mapping[int, list[str]]) -> Iterable[str]:
-        """What was sent in one transaction and not touched since is there as a whole or not at all."""
+        """Check that the messages of one transaction, unless touched since, are all there or all missing."""
         groups: dict[int, list[Entry]] = {}
         for entry in self.entries.values():
             if entry.group and not entry.gone and entry.end is None:
@@ -213,7 +215,7 @@ class Ledger:
         for elsewhere, deed in entry.moves.items():
             if deed is not None and deed.is_certain and place != elsewhere:
                 yield f"{entry} is in {place}, and was moved to {elsewhere} for certain"
-        # What was done to it and has not happened by now never will.
+        # Uncommitted actions that are not visible by now never take effect.
         if place != entry.home:
             entry.home = place
             entry.delivered_at = -1

@@ -1,14 +1,14 @@
-"""A broker over a disk that can be cut off at any moment, in one thread: every commit is begun and ended by hand.
+"""A broker over a disk that can fail at any moment, in one thread; the test begins and ends every commit by hand.
 
     disk = SimulatedDisk()                         # or SqliteDisk(folder)
     pair = disk.boot(queue_window=2000)            # a DurablePair: a Pair whose broker has a journal
     ...
-    pair.begin_commit(); ...; pair.end_commit()    # what happens in between is the next commit's
-    pair = disk.boot(now_ms=..., crash=True)       # the process died: only what was committed is left
+    pair.begin_commit(); ...; pair.end_commit()    # what happens in between belongs to the next commit
+    pair = disk.boot(now_ms=..., crash=True)       # the process died: only committed data is left
 
-Deliveries that the mark on disk does not cover wait for a commit; that one comes by itself (`commit_for_delivery`).
+Deliveries beyond the mark on disk wait for a commit, which happens automatically (`commit_for_delivery`).
 
-What must stay true: a commit is begun only when the broker asked for one, just as the writer would.
+Invariant: a commit begins only when the broker asked for one, as with the writer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ START_MS = 1_700_000_000_000
 
 
 class SimulatedStore:
-    """The store's port over dictionaries: what `commit` was given outlives the broker, nothing else does."""
+    """The store's port over dictionaries: only what `commit` received survives the broker."""
 
     is_durable = True
 
@@ -45,7 +45,7 @@ class SimulatedStore:
         self.attempts: dict[tuple[int, int], AttemptRecord] = {}
         self.seen: dict[tuple[str, bytes], SeenKey] = {}
         self.last_batch_id = 0
-        #: Of all batches that were read piece by piece.
+        #: Readers of all batches that were read piece by piece.
         self.readers: list[SimulatedReader] = []
 
     async def open(self) -> Recovered:
@@ -132,7 +132,7 @@ class SimulatedReader:
 
 
 class Disk:
-    """What outlives a broker, and the loop that the store's port is called on."""
+    """The data that survives a broker, and the event loop that calls the store's port."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -143,7 +143,7 @@ class Disk:
         return self._loop.run_until_complete(work)
 
     def boot(self, *, now_ms: int = START_MS, crash: bool = False, **settings: object) -> DurablePair:
-        """A broker on what is there, after the last one ended well or was cut off."""
+        """Start a broker on the existing data, after the last one ended cleanly or crashed."""
         if self._store is not None:
             if self._pair is not None and not crash:
                 self._pair.broker.settle_marks()
@@ -179,7 +179,7 @@ class SimulatedDisk(Disk):
 
 
 class SqliteDisk(Disk):
-    """The real store; a crash leaves the files as they lie there."""
+    """The real store; a crash leaves the files as they are."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ class SqliteDisk(Disk):
 
 
 class DurablePair(Pair):
-    """A Pair whose broker keeps things on a disk."""
+    """A Pair whose broker stores data on a disk."""
 
     def __init__(self, disk: Disk, store: Store, recovered: Recovered, now_ms: int, **settings: object) -> None:
         self.clock = TurnClock(now_ms)
@@ -216,7 +216,7 @@ class DurablePair(Pair):
         self.buffer = bytearray(4096)
         self.clients: list[Client] = []
         self.cut = whole
-        #: The work of the commit that was begun and has not ended.
+        #: The work of the commit in progress.
         self.in_flight: Work | None = None
         self.commit_for_delivery: Callable[[], None] = self.commit_all
         self._is_ending = False
@@ -226,7 +226,7 @@ class DurablePair(Pair):
         self.is_awake = True
 
     def begin_commit(self) -> bool:
-        """Take what has gathered, if anybody asked for a commit and none is under way."""
+        """Take the collected work, if the broker asked for a commit and none is in progress."""
         if not self.is_awake or self.in_flight is not None or self.journal.is_held:
             return False
         self.is_awake = False
@@ -234,13 +234,13 @@ class DurablePair(Pair):
         return True
 
     def write(self) -> None:
-        """The disk has the commit under way; the broker does not know yet."""
+        """Write the commit in progress to disk; the broker does not know yet."""
         assert self.in_flight is not None
         if not self.in_flight.is_empty():
             self.disk.run(self.store.commit(self.in_flight))
 
     def end_commit(self) -> int:
-        """The disk has it and the broker knows. The number of the commit."""
+        """Write the commit to disk and tell the broker; return the number of the commit."""
         assert self.in_flight is not None
         self.write()
         number = self.in_flight.number
@@ -266,5 +266,5 @@ class DurablePair(Pair):
 
     @property
     def is_committing(self) -> bool:
-        """A commit is under way or was asked for."""
+        """Whether a commit is in progress or requested."""
         return self.is_awake or self.in_flight is not None

@@ -1,4 +1,4 @@
-"""A broker on a data folder, in a process of its own that is killed without a word, and started again."""
+"""A broker on a data folder, in a process of its own that is killed with SIGKILL and restarted."""
 
 import subprocess
 import sys
@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 from tests.support.broker_process import ANNOUNCEMENT, ROOT, START_TIMEOUT_S, environment
 
-#: `rabbitlike serve` as users start it, and the same with a short log and, if asked, sabotage.
+#: `rabbitlike serve` as users start it, and the same with a short log and optional sabotage.
 REAL = ("-m", "rabbitlike", "serve")
 FRAIL = (str(ROOT / "tests" / "crash" / "serve.py"), "serve")
 
 
 class DurableProcess:
-    """One life of a broker on `folder`; it listens when this returns."""
+    """One run of a broker on `folder`; it listens when the constructor returns."""
 
     def __init__(self, folder: Path, *, program: tuple[str, ...] = REAL, sabotage: str = "") -> None:
         self._errors = tempfile.TemporaryFile("w+")
@@ -24,7 +24,7 @@ class DurableProcess:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            # The smallest window there is: backlogs leave memory.
+            # The smallest possible window, so that backlogs leave memory.
             env=environment(RABBITLIKE_QUEUE_WINDOW="65536", CRASH_SABOTAGE=sabotage),
         )
         try:
@@ -49,11 +49,11 @@ class DurableProcess:
         return self._errors.read()
 
     def interrupt(self) -> None:
-        """SIGKILL, without a wait; `kill` must follow."""
+        """Send SIGKILL without waiting; `kill` must follow."""
         self._process.kill()
 
     def kill(self) -> str:
-        """SIGKILL, if it has not ended by itself; all it has logged."""
+        """Send SIGKILL unless it has ended; return all it has logged."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -64,7 +64,7 @@ class DurableProcess:
         return said
 
     def stop(self) -> str:
-        """SIGTERM, and a clean end; all it has logged."""
+        """Send SIGTERM and require a clean end; return all it has logged."""
         self._process.terminate()
         code = self._process.wait(30)
         said = self.kill() if not self._errors.closed else ""

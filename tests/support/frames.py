@@ -1,7 +1,7 @@
-"""The client's side of the codec: pamqp reads and writes the frames, so that our own codec is never its own judge.
+"""The client's side of the codec: pamqp reads and writes the frames, so our own codec never checks itself.
 
-What pamqp forbids a client to say, a test must be able to say: `loose` builds a method without pamqp's checks, any
-field given as bytes goes out untouched, `Typed` forces a table value's type letter, `frame` builds any frame at all.
+Tests must be able to send what pamqp refuses to build: `loose` builds a method without pamqp's checks, any field given
+as bytes goes out unchanged, `Typed` forces a table value's type letter, `frame` builds any frame at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=base.Frame)
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 END = 0xCE
 
-#: One kind of frame each, as bytes a client may send.
+#: One frame of each kind, as bytes that a client may send.
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
@@ -65,7 +65,7 @@ def longstr(text: str | bytes) -> bytes:
 
 
 def frame(kind: int, channel: int, payload: bytes = b"", *, size: int | None = None, end: int = END) -> bytes:
-    """One whole frame; `size` and `end` may lie."""
+    """Build one whole frame; `size` and `end` may be wrong."""
     return struct.pack(">BHI", kind, channel, len(payload) if size is None else size) + payload + octet(end)
 
 
@@ -76,7 +76,7 @@ def method_frame(channel: int, class_id: int, method_id: int, *arguments: bytes)
 def header_frame(
     channel: int, body_size: int, properties: bytes = b"\x00\x00", *, class_id: int = 60, weight: int = 0
 ) -> bytes:
-    """A content header; `properties` is the flags and the property list."""
+    """Build a content header; `properties` is the flags and the property list."""
     return frame(HEADER, channel, struct.pack(">HHQ", class_id, weight, body_size) + properties)
 
 
@@ -102,7 +102,7 @@ _TYPED = {
 
 
 def _field(value: object) -> bytes:
-    """A table value with its letter: pamqp's choice, unless it is `Typed` or holds a `Typed`."""
+    """Encode a table value with its type letter: pamqp's choice, unless it is `Typed` or holds a `Typed`."""
     if isinstance(value, Typed):
         letter = value.kind.encode()
         if value.kind in _TYPED:
@@ -120,7 +120,7 @@ def _field(value: object) -> bytes:
 
 
 def table(values: Mapping[str, object]) -> bytes:
-    """A field table with its length; keeps the order given."""
+    """Encode a field table with its length; keeps the order given."""
     return longstr(b"".join(shortstr(key) + _field(value) for key, value in values.items()))
 
 
@@ -138,7 +138,7 @@ def _argument(value: object, kind: str) -> bytes:
 
 
 def properties(**fields: object) -> bytes:
-    """Flags and property list of the fields given, in pamqp's names (`message_type` is AMQP's type)."""
+    """Encode flags and property list of the given fields, in pamqp's names (`message_type` is AMQP's type)."""
     flags, parts = 0, []
     for name in commands.Basic.Properties.__slots__:
         if fields.get(name) is not None:
@@ -150,7 +150,7 @@ def properties(**fields: object) -> bytes:
 
 
 def arguments(method: base.Frame) -> bytes:
-    """The arguments of a method, unchecked: fields that are bytes are taken as already encoded."""
+    """Encode the arguments of a method without checks; fields that are bytes count as already encoded."""
     parts: list[bytes] = []
     bits = count = 0
     for name in method.__slots__:
@@ -170,7 +170,7 @@ def arguments(method: base.Frame) -> bytes:
 
 
 def loose(cls: type[F], **fields: object) -> F:
-    """A method with any fields at all: `loose(commands.Queue.Declare, ticket=7, queue="a\\nb")`."""
+    """Build a method with any fields: `loose(commands.Queue.Declare, ticket=7, queue="a\\nb")`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # basic.recover-async
         method = cls()
@@ -189,7 +189,7 @@ def encode_method(method: base.Frame, channel: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMethod:
-    """A method pamqp has no class for (access.request-ok)."""
+    """A method for which pamqp has no class (access.request-ok)."""
 
     class_id: int
     method_id: int
@@ -198,7 +198,7 @@ class UnknownMethod:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableHeader:
-    """A content header that pamqp cannot read but brokers pass on: keys that are no text, times after the year 9999."""
+    """A content header that pamqp cannot read but brokers pass on: non-text keys, times after the year 9999."""
 
     payload: bytes
 
@@ -216,7 +216,7 @@ Decoded = (
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One frame the server wrote: decoded by pamqp, and as it stood on the wire."""
+    """One frame that the server wrote: decoded by pamqp, and as raw bytes."""
 
     channel: int
     frame: Decoded
@@ -233,7 +233,7 @@ class Received:
 
 
 def decode(raw: bytes) -> Received:
-    """Read one whole frame with pamqp; anything pamqp cannot read is the server's fault and raises."""
+    """Read one whole frame with pamqp; anything pamqp cannot read is the server's error and raises."""
     kind, channel, size = struct.unpack_from(">BHI", raw)
     assert (len(raw), raw[-1]) == (size + 8, END), f"the server wrote a broken frame: {raw[:64]!r}"
     if kind == METHOD:
@@ -249,7 +249,7 @@ def _unmarshal(raw: bytes) -> Decoded:
     except (UnmarshalingException, UnicodeDecodeError, OverflowError):
         if raw[0] == HEADER:
             return UnreadableHeader(raw[7:-1])
-        # Names are octets to a broker; pamqp wants text.
+        # Brokers treat names as octets; pamqp requires text.
         with patch.dict(pamqp_decode.METHODS, shortstr=_name):
             consumed, _, decoded = pamqp_frame.unmarshal(raw)
     assert consumed == len(raw)
@@ -279,5 +279,5 @@ def cut(buffer: bytearray) -> list[Received]:
 
 
 def publish_frame(channel: int, key: str = "q", exchange: str = "") -> bytes:
-    """basic.publish, without its content."""
+    """Build basic.publish, without its content."""
     return encode_method(commands.Basic.Publish(exchange=exchange, routing_key=key), channel)

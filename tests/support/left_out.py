@@ -1,6 +1,6 @@
-"""What a run of the suite left out for want of a tool: a table at its end, and the command that installs the tools.
+"""Tests skipped because a tool is missing: a table at the end of a run, and the command that installs the tools.
 
-A run that is one of several (`make test`) adds what the runs before it left out, from the file that LEFT_OUT names.
+A run that is one of several (`make test`) adds the skips of the runs before it, from the file that LEFT_OUT names.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import pytest
 
-#: A test that cannot run without some tool or build skips with a reason that begins so.
+#: Prefix of the skip reason of tests that require a missing tool or build.
 NEEDS: Final = "needs "
 COMMAND: Final = "make test-tools"
 FILE: Final = "LEFT_OUT"
 
 
 def tool_of(reason: str) -> str | None:
-    """What is missing, in a few words; None when the test was skipped for another reason.
+    """Return the missing tool in a few words; None if the test was skipped for another reason.
 
     >>> tool_of("Skipped: needs Ruby with bunny (Debian's ruby-bunny)")
     'Ruby with bunny'
@@ -35,14 +35,14 @@ def tool_of(reason: str) -> str | None:
 
 
 def table(counts: Counter[str]) -> Iterable[str]:
-    """The lines, the tool that most tests need first."""
+    """Return the lines, beginning with the tool that most tests need."""
     for tool, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])):
         yield f"{count:>7,}  {tool}"
     yield f"{counts.total():>7,}  tests were left out. `{COMMAND}` installs what they need (Debian, Ubuntu)."
 
 
 def _added(counts: Counter[str]) -> Counter[str]:
-    """With those of the runs before."""
+    """Add the counts of earlier runs."""
     name = os.environ.get(FILE)
     if not name:
         return counts
@@ -56,7 +56,7 @@ def _added(counts: Counter[str]) -> Counter[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if hasattr(terminalreporter.config, "workerinput"):
-        return  # of several processes, the one that has all reports
+        return  # of several processes, only the one with all reports prints
     counts: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", ()):
         if isinstance(report.longrepr, tuple | list) and (tool := tool_of(str(report.longrepr[2]))):

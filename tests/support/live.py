@@ -1,12 +1,12 @@
-"""Which of the broker's objects are alive, without the help of the cycle collector.
+"""Counts the living objects of the broker, without the help of the cycle collector.
 
     with live_objects() as alive:          # the collector is off
-        ...                                # something comes and goes, and fills caches
+        ...                                # create and delete objects, and fill caches
         before = alive()
-        ...                                # the same comes and goes again
+        ...                                # create and delete the same again
         assert alive() - before == Counter()
 
-What ended and is still alive is either referred to by something that lasts or refers to itself; both are leaks.
+A deleted object that is still alive is referred to by a lasting object or by itself; both are leaks.
 """
 
 import gc
@@ -28,11 +28,10 @@ def _alive() -> Counter[str]:
 
 @contextmanager
 def live_objects() -> Iterator[Alive]:
-    """Counts objects of the broker's classes by their names, those made since; and of these only what the collector
-    tracks, which is all that can be part of a cycle."""
+    """Count new objects of the broker's classes by name, if the collector tracks them: others are in no cycle."""
     was_enabled = gc.isenabled()
     gc.disable()
-    gc.freeze()  # what was there before is not looked at: a test process holds some 100,000 objects
+    gc.freeze()  # ignore older objects: a test process holds some 100,000
     try:
         yield _alive
     finally:

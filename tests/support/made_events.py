@@ -1,4 +1,4 @@
-"""Events made up as a broker would log them, and what is true of them, counted in plain Python."""
+"""Made-up events as a broker would log them, and their expected metrics, computed in plain Python."""
 
 import random
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ _DEFAULTS = {
 
 
 def event(kind: str, at_us: int, **columns: object) -> Event:
-    """One row, with whatever is not said left as nothing; `at_us` counts from START_US."""
+    """Return one row; columns that are not given are null, and `at_us` counts from START_US."""
     row: Event = dict.fromkeys((column.name for column in COLUMNS), None)
     row.update(_DEFAULTS, event=kind, ts=START_US + at_us, **columns)
     row["redelivered"] = row["delivery_count"] > 0
@@ -29,12 +29,12 @@ def event(kind: str, at_us: int, **columns: object) -> Event:
 
 
 def numbered(events: Iterable[Event]) -> list[Event]:
-    """In the order of time, with their numbers."""
+    """Sort by time and add sequence numbers."""
     return [{**row, "seq": at} for at, row in enumerate(sorted(events, key=lambda row: row["ts"]), START_US)]
 
 
 def write(folder: Path, events: Sequence[Event], *, files: int = 1) -> Path:
-    """As the broker writes them, in so many files."""
+    """Write events as the broker does, in `files` files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -63,7 +63,7 @@ def write(folder: Path, events: Sequence[Event], *, files: int = 1) -> Path:
 
 
 def lives(messages: int, seconds: int, seed: int = 7) -> list[Event]:
-    """Messages of a few queues with all that can happen to them."""
+    """Make messages of a few queues with every kind of event."""
     dice = random.Random(seed)
     return numbered(row for number in range(messages) for row in _life(dice, number, seconds * SECOND_US))
 
@@ -118,7 +118,7 @@ def _life(dice: random.Random, number: int, span_us: int) -> Iterator[Event]:
 
 @dataclass
 class Told:
-    """What is true of the events of one key."""
+    """The expected metrics for one key."""
 
     counts: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
@@ -129,7 +129,7 @@ class Told:
 
 
 def oracle(events: Iterable[Event], window_us: int, keys: Sequence[str]) -> dict[tuple[Any, ...], Told]:
-    """By the values of these columns, `window_us` among them if they say so."""
+    """Compute expected metrics by the values of these columns, which may include `window_us`."""
     found: dict[tuple[Any, ...], Told] = defaultdict(Told)
     for row in events:
         values = {**row, "window_us": row["ts"] - row["ts"] % window_us, "consumer_group": row["consumer_group"] or ""}
@@ -152,5 +152,5 @@ def oracle(events: Iterable[Event], window_us: int, keys: Sequence[str]) -> dict
 
 
 def exact_percentile(times: Sequence[int], part: float) -> int:
-    """The time within which this part of all were done."""
+    """Return the time within which this share of all finished."""
     return sorted(times)[max(1, ceil(part * len(times))) - 1]

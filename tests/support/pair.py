@@ -1,4 +1,4 @@
-"""A broker and as many clients as wanted in one thread: no loop, no socket, a clock that stands still.
+"""A broker and any number of clients in one thread: no loop, no socket, a clock that tests advance.
 
     pair = Pair(max_message_size=100)             # any broker setting
     client = pair.connect()                       # handshake done; pair.dial() stops before the first byte
@@ -12,10 +12,10 @@
     client.expect_close(501, "FRAME_ERROR - …", None)
     pair.advance(5_000)                           # timers due in 5 s have run
 
-What must stay true: a client end does what the transport and the event loop do and nothing more. Reads land in one
-shared buffer whose old content is spoilt before every read, `leftover` is put back at its start, nothing is read from a
-paused or closed wire, writes beyond the high-water mark pause delivery, `lost` is called once after the wire has gone.
-Whatever the server writes is read by pamqp, and no frame may exceed the negotiated frame-max.
+Invariants: a client end does what the transport and the event loop do and nothing more. Reads go to one shared buffer
+whose old content is overwritten before every read, `leftover` is put back at its start, paused or closed wires are not
+read, writes beyond the high-water mark pause delivery, `lost` is called once after the wire has closed. pamqp reads
+everything that the server writes, and no frame may exceed the negotiated frame-max.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ __all__ = ["Channel", "Client", "Message", "Pair", "Typed", "bytewise", "loose",
 F = TypeVar("F", bound=base.Frame)
 Cut = Callable[[bytes], Iterable[bytes]]
 
-#: All tests with turns of one step: nothing that a client sees may depend on where a turn ends.
+#: Run all tests with turns of one step: nothing that a client sees may depend on where a turn ends.
 SLICED = os.environ.get("RABBITLIKE_TEST_SLICED", "0") not in ("", "0")
 
-#: For a test of what one turn does with all of a read.
+#: For tests of what one turn does with a whole read.
 whole_turns = pytest.mark.skipif(SLICED, reason="turns of one step gather nothing")
 
 READ_SIZE = 256 * 1024
@@ -108,8 +108,8 @@ class MemoryWire:
         self.client_reads = True
         self.is_reading = True
         self.is_delivery_paused = False
-        self.is_closed = False  # close() was called: what is written goes out, nothing more comes in
-        self.is_left_to_client = False  # leave() was called, which is close() but for who ends the connection
+        self.is_closed = False  # close() was called: written data goes out, nothing more comes in
+        self.is_left_to_client = False  # leave() was called: like close(), but the client ends the connection
         self.is_aborted = False
         self.is_lost = False
         self.heartbeat: int | None = None
@@ -152,14 +152,14 @@ class MemoryWire:
         return self.is_closed or self.is_aborted or self.is_lost
 
     def lose(self) -> None:
-        """The socket is gone, whoever ended it: the loop tells the protocol once."""
+        """End the socket for whatever reason; the loop tells the protocol once."""
         if not self.is_lost:
             self.is_lost = True
             assert self.connection is not None
             recorder.run(self.connection.lost)
 
     def step(self) -> bool:
-        """One event of the loop; False when there is none."""
+        """Run one event of the loop; return False if there is none."""
         if self.is_lost:
             return False
         if self.is_aborted or (self.is_closed and (self.client_reads or not self.outbox)):
@@ -181,7 +181,7 @@ class MemoryWire:
         leftover = self.connection.leftover
         if len(leftover) + len(data) > len(buffer):
             buffer.extend(bytes(len(leftover) + len(data) - len(buffer)))
-        buffer[:] = b"\xa5" * len(buffer)  # a view kept from an earlier read now shows
+        buffer[:] = b"\xa5" * len(buffer)  # corrupts any view kept from an earlier read
         buffer[: len(leftover)] = leftover
         end = len(leftover) + len(data)
         buffer[len(leftover) : end] = data
@@ -191,7 +191,7 @@ class MemoryWire:
 
 
 class Pair:
-    """One broker with a fake clock and a memory store, and the clients of it."""
+    """One broker with a fake clock and a memory store, and its clients."""
 
     def __init__(self, *, cut: Cut = whole, **settings: object) -> None:
         unknown = set(settings) - {field.name for field in dataclasses.fields(BrokerSettings)}
@@ -205,12 +205,12 @@ class Pair:
         self.cut = cut
 
     def slice(self) -> None:
-        """From now on each turn ends after one step of whatever it does."""
+        """From now on, end each turn after one step."""
         self.clock.tick_ns = 1_000_000_000
         self.broker.turn.stride = 1
 
     def dial(self, *, host: str = "127.0.0.1", tls: bool = False, certificate_name: str | None = None) -> Client:
-        """A socket is connected and nothing was said."""
+        """Connect a socket without sending anything."""
         peer = Peer(
             host=host,
             port=50_000 + len(self.clients),
@@ -225,7 +225,7 @@ class Pair:
         return client
 
     def connect(self, *login: str, **handshake: object) -> Client:
-        """A client whose connection is open; takes what `Client.handshake` takes."""
+        """Return a client with an open connection; takes the arguments of `Client.handshake`."""
         client = self.dial()
         client.handshake(*login, **handshake)  # type: ignore[arg-type]
         return client
@@ -240,7 +240,7 @@ class Pair:
         write: str = ".*",
         read: str = ".*",
     ) -> None:
-        """A user with these permissions in one vhost (None: in none), or the same user with new ones."""
+        """Add a user with these permissions in one vhost (None: in none), or give an existing user new ones."""
         self.broker.users.add(name, password)
         if vhost is not None:
             self.broker.permissions.set(name, vhost, Permission(configure, write, read))
@@ -249,12 +249,12 @@ class Pair:
         self.broker.permissions.set_topic(user, vhost, exchange, TopicPermission(write, read))
 
     def advance(self, ms: int) -> None:
-        """Let time pass; what is due has run and what it caused has arrived."""
+        """Advance time; run the timers that are due, and the loop until it is idle."""
         self.clock.advance(ms)
         self.settle()
 
     def settle(self) -> None:
-        """Let the loop run until nothing is left to do."""
+        """Run the loop until nothing is left to do."""
         busy = True
         while busy:
             busy = False
@@ -267,7 +267,7 @@ class Pair:
 
     @property
     def is_committing(self) -> bool:
-        """A commit is under way or was asked for."""
+        """Whether a commit is in progress or requested."""
         return False
 
 
@@ -276,13 +276,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Content the server sent: basic.deliver, get-ok or return with its header and whole body."""
+    """Content that the server sent: basic.deliver, get-ok or return with its header and whole body."""
 
     method: commands.Basic.Deliver | commands.Basic.GetOk | commands.Basic.Return
     header: header.ContentHeader
     body: bytes
     raw_properties: bytes
-    bodies: int  # body frames it took
+    bodies: int  # number of body frames
 
     @property
     def properties(self) -> commands.Basic.Properties:
@@ -321,7 +321,7 @@ class Client:
         self.connection = Connection(pair.broker, self.wire, peer)
         self.wire.connection = self.connection
         self.frame_max = 0
-        self.raw = bytearray()  # everything the server ever wrote and the client read
+        self.raw = bytearray()  # everything that the server wrote and the client read
         self._partial = bytearray()
         self._frames: list[Received] = []
         self._next_channel = 1
@@ -339,12 +339,12 @@ class Client:
         self.feed(frames.encode_method(method, channel))
 
     def drop(self) -> None:
-        """The TCP connection is gone without a word."""
+        """Drop the TCP connection without a close handshake."""
         self.wire.lose()
         self.pair.settle()
 
     def stop_reading(self) -> None:
-        """The client leaves what the server writes in the socket buffer: back-pressure builds up."""
+        """Stop reading: the server's output stays in the socket buffer and back-pressure builds up."""
         self.wire.client_reads = False
 
     def start_reading(self) -> None:
@@ -354,7 +354,7 @@ class Client:
     # ---- receiving
 
     def received(self) -> list[Received]:
-        """The frames not taken yet, in order (a copy)."""
+        """Return the frames not taken yet, in order (a copy)."""
         if self.wire.client_reads and self.wire.outbox:
             self.raw += self.wire.outbox
             self._partial += self.wire.outbox
@@ -365,7 +365,7 @@ class Client:
         return list(self._frames)
 
     def take(self, channel: int | None = None) -> Received | None:
-        """The next frame (of one channel), or None."""
+        """Take the next frame (of one channel), or return None."""
         for item in self.received():
             if channel is None or item.channel == channel:
                 self._frames.remove(item)
@@ -378,19 +378,19 @@ class Client:
         return everything
 
     def expect(self, cls: type[F], channel: int = 0) -> F:
-        """The next frame of that channel is this method."""
+        """Require that the next frame of that channel is this method."""
         item = self.take(channel)
         if item is None or not isinstance(item.frame, cls):
             raise AssertionError(f"expected {cls.name} on channel {channel}, got {item!r}; {self}")
         return item.frame
 
     def expect_nothing(self, channel: int | None = None) -> None:
-        """Silence (of one channel)."""
+        """Require that there are no frames (of one channel)."""
         pending = [item for item in self.received() if channel is None or item.channel == channel]
         assert not pending, f"expected silence, got {pending}; {self}"
 
     def expect_close(self, code: int, text: str | re.Pattern[str], cause: Cause, *, answer: bool = True) -> None:
-        """connection.close with exactly this code, text and offending method; answered, and then the wire must go."""
+        """Require connection.close with exactly this code, text and method; answer it; the wire must close."""
         close = self.expect(commands.Connection.Close)
         _check_close(close, code, text, cause)
         self.expect_nothing()
@@ -399,12 +399,12 @@ class Client:
             self.expect_gone()
 
     def expect_gone(self) -> None:
-        """The server has ended the wire, and wrote nothing that was not taken."""
+        """Require that the server has closed the wire and left no unread frames."""
         assert self.wire.is_gone, f"the wire is still there; {self}"
         self.expect_nothing()
 
     def expect_alive(self) -> None:
-        """The connection works: a channel can be opened and used."""
+        """Require that the connection works: a channel can be opened and used."""
         ch = self.channel()
         ch.declare("", exclusive=True)
         ch.close()
@@ -427,7 +427,7 @@ class Client:
         capabilities: Iterable[str] = CAPABILITIES,
         client_properties: Mapping[str, object] | None = None,
     ) -> commands.Connection.Tune:
-        """Open the connection; the limits default to what the server offers. `login` and `tune` are its halves."""
+        """Open the connection; the limits default to the server's offer. `login` and `tune` are its halves."""
         tune = self.login(user, password, capabilities=capabilities, client_properties=client_properties)
         self.tune(
             frame_max=tune.frame_max if frame_max is None else frame_max,
@@ -477,14 +477,14 @@ class Client:
         self.send(commands.Connection.TuneOk(channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat))
 
     def close(self) -> None:
-        """Close politely, then hang up."""
+        """Close with a handshake, then drop the connection."""
         self.send(commands.Connection.Close(200, "bye", 0, 0))
         self.expect(commands.Connection.CloseOk)
         self.expect_nothing()
         self.drop()
 
     def channel(self, number: int | None = None, *, is_open: bool = True) -> Channel:
-        """A channel, opened unless told otherwise; the next free number by default."""
+        """Open a channel (unless `is_open` is false); the number defaults to the next free one."""
         number = number or self._next_channel
         self._next_channel = max(self._next_channel, number) + 1
         ch = Channel(self, number)
@@ -494,7 +494,7 @@ class Client:
 
 
 class Channel:
-    """A client's view of one channel; the short verbs do the call and demand its reply."""
+    """A client's view of one channel; the short verbs send a method and require its reply."""
 
     def __init__(self, client: Client, number: int) -> None:
         self.client = client
@@ -506,7 +506,7 @@ class Channel:
     def close(self) -> None:
         self.call(commands.Channel.Close(200, "bye", 0, 0), commands.Channel.CloseOk)
 
-    # ---- raw talk
+    # ---- raw methods
 
     def feed(self, data: bytes) -> None:
         self.client.feed(data)
@@ -515,7 +515,7 @@ class Channel:
         self.client.send(method, self.number)
 
     def send_content(self, method: base.Frame, body: bytes = b"", properties: bytes = b"\x00\x00") -> None:
-        """A method with content, the body cut as the negotiated frame-max demands, in one piece of bytes."""
+        """Send a method with content in one piece of bytes, the body cut to the negotiated frame-max."""
         step = (self.client.frame_max or 131072) - 8
         parts = [frames.encode_method(method, self.number), frames.header_frame(self.number, len(body), properties)]
         parts += [frames.body_frame(self.number, body[at : at + step]) for at in range(0, len(body), step)]
@@ -532,7 +532,7 @@ class Channel:
         self.client.expect_nothing(self.number)
 
     def expect_close(self, code: int, text: str | re.Pattern[str], cause: Cause) -> None:
-        """channel.close with exactly this code, text and offending method; answered, the connection lives on."""
+        """Require channel.close with exactly this code, text and method; answer it; the connection stays open."""
         _check_close(self.expect(commands.Channel.Close), code, text, cause)
         self.expect_nothing()
         self.send(commands.Channel.CloseOk())
@@ -540,7 +540,7 @@ class Channel:
         assert not self.client.wire.is_gone, f"the connection died with the channel; {self.client}"
 
     def expect_message(self, cls: type[base.Frame] = commands.Basic.Deliver) -> Message:
-        """The next thing on this channel is a whole message."""
+        """Require that a whole message comes next on this channel."""
         method = self.expect(cls)
         assert isinstance(method, (commands.Basic.Deliver, commands.Basic.GetOk, commands.Basic.Return))
         item = self.client.take(self.number)
@@ -558,7 +558,7 @@ class Channel:
         return Message(method, item.frame, bytes(content), item.payload[12:], bodies)
 
     def deliveries(self) -> list[Message]:
-        """Every message delivered so far; nothing else may stand between or behind them."""
+        """Return every message delivered so far; no other frame may be between or after them."""
         messages = []
         while any(item.channel == self.number for item in self.client.received()):
             messages.append(self.expect_message())
@@ -605,19 +605,19 @@ class Channel:
         properties: bytes | None = None,
         **fields: object,
     ) -> None:
-        """basic.publish; properties by name (`headers={…}, delivery_mode=2`) or as raw octets."""
+        """Send basic.publish; properties by name (`headers={…}, delivery_mode=2`) or as raw octets."""
         method = loose(
             commands.Basic.Publish, exchange=exchange, routing_key=key, mandatory=mandatory, immediate=immediate
         )
         self.send_content(method, body, frames.properties(**fields) if properties is None else properties)
 
     def consume(self, queue: str = "q", tag: str = "", **fields: object) -> str:
-        """Returns the consumer tag."""
+        """Start a consumer and return its tag."""
         method = loose(commands.Basic.Consume, queue=queue, consumer_tag=tag, **fields)
         return self.call(method, commands.Basic.ConsumeOk).consumer_tag or ""
 
     def get(self, queue: str = "q", *, no_ack: bool = True) -> Message | None:
-        """The next message, or None when the queue is empty."""
+        """Return the next message, or None if the queue is empty."""
         self.send(loose(commands.Basic.Get, queue=queue, no_ack=no_ack))
         item = next((item for item in self.client.received() if item.channel == self.number), None)
         if item is not None and isinstance(item.frame, commands.Basic.GetEmpty):
@@ -626,7 +626,7 @@ class Channel:
         return self.expect_message(commands.Basic.GetOk)
 
     def drain(self, queue: str = "q") -> list[bytes]:
-        """Get every ready message with no-ack; their bodies."""
+        """Get every ready message with no-ack; return their bodies."""
         bodies = []
         while (message := self.get(queue)) is not None:
             bodies.append(message.body)
@@ -648,7 +648,7 @@ class Channel:
         self.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
 
     def expect_confirms(self) -> list[tuple[str, int, bool]]:
-        """Every ack and nack standing next on the channel, as (name, tag, multiple)."""
+        """Return all acks and nacks that come next on the channel, as (name, tag, multiple)."""
         confirms: list[tuple[str, int, bool]] = []
         while True:
             item = next((item for item in self.client.received() if item.channel == self.number), None)
@@ -659,7 +659,7 @@ class Channel:
             confirms.append((name, item.frame.delivery_tag, item.frame.multiple))
 
 
-#: The method a close frame blames: a method class, raw ids, or None for 0/0.
+#: The method that a close frame blames: a method class, raw ids, or None for 0/0.
 Cause = type[base.Frame] | tuple[int, int] | None
 
 

@@ -1,5 +1,4 @@
-"""A publisher that keeps a window of persistent messages on the way and remembers what became of each; and the count of
-what a queue holds in the end."""
+"""A publisher that keeps a window of unconfirmed persistent messages and records whether each was confirmed."""
 
 import threading
 import time
@@ -26,16 +25,16 @@ def until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S) -> No
 
 
 class Publisher:
-    """Messages 1, 2, 3… to a durable queue, from a thread of its own, until it is told to stop or loses the broker.
+    """Publishes messages 1, 2, 3… to a durable queue, from its own thread, until it is stopped or loses the broker.
 
-    Being blocked does not stop it: what fills the window is sent, as by a client that knows nothing of alarms. After an
-    answer it waits for ``pause_s``.
+    Being blocked does not stop it: it fills the window, like a client that ignores alarms. After an answer it waits for
+    ``pause_s``.
     """
 
     def __init__(self, port: int, queue: str, *, size: int = 4096, window: int = 50, pause_s: float = 0.0) -> None:
         self.confirmed: set[int] = set()
         self.refused: set[int] = set()
-        #: Reasons the broker gave when it blocked the connection, and how often it let go.
+        #: Reasons the broker gave when it blocked the connection, and the number of unblocks.
         self.blocked: list[str] = []
         self.unblocked = 0
         self.published = 0
@@ -58,14 +57,14 @@ class Publisher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.ioloop.add_callback_threadsafe(self._end)
-        # A broker that blocks a publisher does not read that it wants to leave.
+        # A broker that blocks a publisher does not read its connection.close.
         self._thread.join(WAIT_S if error is None else 1.0)
         if not self._thread.is_alive():
             self._connection.ioloop.close()
         assert not self._thread.is_alive() or error is not None
 
     def stop(self) -> None:
-        """Publish no more, and wait for the answers to what was published."""
+        """Stop publishing, and wait for the answers to published messages."""
         self._is_stopping = True
         until(lambda: self._answered == self.published, "every publish is answered")
 
@@ -74,7 +73,7 @@ class Publisher:
         return self._answered
 
     def confirms(self, count: int) -> None:
-        """Wait for so many more."""
+        """Wait for `count` more confirms."""
         wanted = len(self.confirmed) + count
         until(lambda: len(self.confirmed) >= wanted, f"{count} more confirms")
 
@@ -127,7 +126,7 @@ class Publisher:
 
 
 def numbers_in(port: int, queue: str) -> list[int]:
-    """The numbers of a publisher's messages in a queue, in order; they are taken out."""
+    """Return the numbers of a publisher's messages in a queue, in order, and remove the messages."""
     connection = pika.BlockingConnection(parameters(port))
     channel = connection.channel()
     found: list[int] = []

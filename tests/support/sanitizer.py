@@ -1,6 +1,6 @@
-"""AddressSanitizer, which runs in the process when this is the checked build (`make test-checked`).
+"""AddressSanitizer, which runs in the process if this is the checked build (`make test-checked`).
 
-It knows where an allocation ends, not how much of a buffer holds octets that were received: tests tell it.
+It knows where an allocation ends, but not how much of a buffer holds received octets: tests tell it.
 """
 
 import ctypes
@@ -14,11 +14,11 @@ IS_LOADED = hasattr(_PROCESS, "__asan_poison_memory_region")
 
 @contextmanager
 def nothing_read_behind(buffer: bytearray, end: int) -> Iterator[None]:
-    """Whatever reads or writes `buffer[end:]` meanwhile ends the process, with a report on standard error."""
+    """A read or write of `buffer[end:]` in the block ends the process, with a report on standard error."""
     if not IS_LOADED:
         yield
         return
-    size = len(buffer) - end + 1  # a bytearray has a zero octet behind its last one
+    size = len(buffer) - end + 1  # a bytearray has a zero octet after its last one
     behind = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(buffer)) + end)
     _PROCESS.__asan_poison_memory_region(behind, ctypes.c_size_t(size))
     try:

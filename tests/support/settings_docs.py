@@ -20,25 +20,25 @@ TYPES = {CLASSIC: "classic queues", QUORUM: "quorum queues", ANY_TYPE: "queues"}
 
 
 def written(page: str) -> str:
-    """The page with its tables as they follow from the settings."""
+    """Return the page with its tables generated from the settings."""
     return TABLE.sub(lambda found: found[1] + found[2] + "\n".join(TABLES[found[1]]()) + "\n", page)
 
 
 def arguments() -> Iterator[str]:
-    """What each argument does, for docs/queues.md."""
+    """Yield the effect of each argument, for docs/queues.md."""
     yield from _head("argument", "for", "")
     declared = [each for each in SETTINGS if each.argument is not None]
     yield from _rows(declared, _code_of_argument, lambda each: (_takers(each), each.text or _nothing(each)))
 
 
 def keys() -> Iterator[str]:
-    """What a change of each policy key does, for docs/policies.md."""
+    """Yield the effect of changing each policy key, for docs/policies.md."""
     yield from _head("key", "for", "a change")
     yield from _rows(_ruled(), _code_of_key, lambda each: (_ruled_things(each), _change(each)))
 
 
 def rules() -> Iterator[str]:
-    """Which value applies where several are set, for docs/policies.md."""
+    """Yield the precedence of values that are set in several places, for docs/policies.md."""
     yield from _head("key", "argument and policy", "policy and operator policy")
     alike: dict[tuple[str, str], list[str]] = {}
     for each in _ruled():
@@ -62,7 +62,7 @@ def _row(*cells: str) -> str:
 def _rows(
     settings: Iterable[Setting], name: Callable[[Setting], str], cells: Callable[[Setting], tuple[str, ...]]
 ) -> Iterator[str]:
-    """One row for neighbours of which the same is to be said; at the end those without effect."""
+    """Group neighbours with equal cells into one row; settings without effect come last."""
     ordered = sorted(settings, key=lambda each: (not each.text, cells(each) if not each.text else ()))
     yield from (_row(", ".join(map(name, alike)), *said) for said, alike in groupby(ordered, cells))
 
@@ -76,7 +76,7 @@ def _code_of_key(setting: Setting) -> str:
 
 
 def _takers(setting: Setting) -> str:
-    """Who may be declared with it."""
+    """Return the queue types, and exchanges, that can be declared with it."""
     types = TYPES.get(setting.types | setting.offered, "streams")
     return f"{types}, exchanges" if setting.exchanges else types
 
@@ -95,7 +95,7 @@ def _policy(setting: Setting) -> Policy:
 
 
 def _ruled_things(setting: Setting) -> str:
-    """What a policy with it applies to."""
+    """Return the objects that a policy with it applies to."""
     if setting.exchanges and setting.text and setting.field is None:
         return "exchanges"
     types = TYPES[ANY_TYPE] if _policy(setting).for_any_type else TYPES.get(setting.types, "streams")

@@ -1,4 +1,4 @@
-"""How long turns take in tests: the longest of a test, in CPU time, which a busy machine does not lengthen."""
+"""Duration of turns in tests: the longest of a test, in CPU time, which a busy machine does not lengthen."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from rabbitlike.testing import FakeClock, FakeTimer
 
 
 class Recorder:
-    """Runs turns and keeps the time of the longest."""
+    """Runs turns and records the time of the longest."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -22,12 +22,12 @@ class Recorder:
             self.on_turn()
 
 
-#: That of the test that runs now.
+#: The recorder of the current test.
 recorder = Recorder()
 
 
 class TurnClock(FakeClock):
-    """A FakeClock whose timers are turns that are recorded."""
+    """A FakeClock whose timers run as recorded turns."""
 
     def call_later(self, delay_ms: int, fn: Callable[[], None]) -> FakeTimer:
         return super().call_later(delay_ms, lambda: recorder.run(fn))

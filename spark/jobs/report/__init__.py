@@ -1,1 +1,1 @@
-"""Results told to people: one page with charts, that needs nothing but a browser."""
+"""Results as one page with charts that needs only a browser."""

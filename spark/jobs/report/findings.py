@@ -1,4 +1,4 @@
-"""What deserves a look, each in a sentence: the windows it lasted are one finding, not many."""
+"""Findings worth a look, each as one sentence; consecutive windows make one finding."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,26 +8,26 @@ from typing import Any, Final
 from rabbitlike.spark.jobs.durations import shown
 
 Rows = Sequence[dict[str, Any]]
-#: More than this many times the middle consumer's share.
+#: A consumer is lopsided above this multiple of the median consumer's share.
 LOPSIDED: Final = 5.0
 _ORDER: Final = {"critical": 0, "warning": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`kind` is the metric it comes from."""
+    """One finding; `kind` is the metric behind it."""
 
     kind: str
     severity: str
     queue: str
     text: str
-    #: When it began and ended; 0: over all.
+    #: Start and end; 0 for the whole time.
     from_us: int = 0
     to_us: int = 0
 
 
 def findings(starving: Rows, odd: Rows, poison: Rows, skewed: Rows, exchanges: Rows, window_us: int) -> list[Finding]:
-    """The worst first."""
+    """Return findings, the worst first."""
     found = [
         *_starvation(starving, window_us),
         *_poison(poison),
@@ -39,7 +39,7 @@ def findings(starving: Rows, odd: Rows, poison: Rows, skewed: Rows, exchanges: R
 
 
 def _runs(rows: Rows, window_us: int) -> Iterator[list[dict[str, Any]]]:
-    """Rows of windows that follow each other."""
+    """Group rows of consecutive windows."""
     run: list[dict[str, Any]] = []
     for row in sorted(rows, key=lambda row: row["window_us"]):
         if run and row["window_us"] != run[-1]["window_us"] + window_us:

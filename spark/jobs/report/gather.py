@@ -1,4 +1,4 @@
-"""Tables of results as a story small enough to tell: what the page draws and the terminal prints."""
+"""Collects results into a Story, small enough for the page to draw and the terminal to print."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,25 +13,25 @@ from rabbitlike.spark.jobs.metrics import COUNTS, TIMES
 from rabbitlike.spark.jobs.report.findings import Finding, findings
 from rabbitlike.spark.jobs.results import Overview, Results, Settings
 
-#: Lines of charts.
+#: Series drawn as lines.
 SERIES: Final = (
     "enqueued_per_s", "delivered_per_s", "bytes_out_per_s", "depth_change", "redelivered", "dead_lettered",
     *(f"{kind}_{part}_us" for kind in TIMES for part in ("p50", "p95", "p99", "max")),
 )  # fmt: skip
-#: Of each priority.
+#: Series per priority.
 PRIORITY_SERIES: Final = ("wait_p95_us", "delivered", "enqueued")
-#: Counts, zero where nothing happened; times have no value there.
+#: Counts, zero in windows without events; times have no value there.
 _COUNTED: Final = {
     "enqueued_per_s", "delivered_per_s", "bytes_out_per_s", "depth_change", "redelivered", "dead_lettered", "delivered",
     "enqueued",
 }  # fmt: skip
-#: Windows that are drawn: more are there in the files.
+#: The most windows drawn; the files have all of them.
 LONGEST: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue, or with an empty name the exchanges of a vhost."""
+    """One queue or, with an empty name, the exchanges of a vhost."""
 
     vhost: str
     queue: str
@@ -46,18 +46,18 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What there is to tell, in plain values."""
+    """The results to show, as plain values."""
 
     job: str
     place: str
     window_us: int
-    #: Beginnings of windows, none left out.
+    #: Starts of windows, without gaps.
     windows: list[int]
     #: The busiest first.
     queues: list[Queue]
     exchanges: list[Queue]
     findings: list[Finding]
-    #: Starving priorities: queue, priority and windows by their number.
+    #: Starving priorities: queue, priority and window indexes.
     starving: list[dict[str, Any]]
     anomalies: list[dict[str, Any]]
     poison: list[dict[str, Any]]
@@ -72,7 +72,7 @@ def name_of(vhost: str, queue: str) -> str:
 
 
 def gather(results: Results, overview: Overview, settings: Settings, place: str, job: str, published: int = 0) -> Story:
-    """Ask Spark for all of it, once."""
+    """Query Spark once for everything."""
     by_queue = _rows(results.queues, "window_us", "vhost", "queue", *SERIES)
     by_priority = _rows(
         results.priorities.where("queue != ''"), "window_us", "vhost", "queue", "priority", *PRIORITY_SERIES
@@ -122,7 +122,7 @@ def _rows(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
 
 
 def _worst_skew(consumers: DataFrame) -> DataFrame:
-    """Of each group of consumers the window that was least even, and that says something."""
+    """Return the least even window of each consumer group, if it is meaningful."""
     row = f.struct("skew", "window_us", "consumers", "most", "median", "busiest", "delivered")
     worst = consumers.where("consumers > 1 AND delivered >= 20").groupBy("vhost", "queue", "consumer_group")
     return worst.agg(f.max(row).alias("worst")).select("vhost", "queue", "consumer_group", "worst.*")

@@ -1,6 +1,6 @@
-"""The page: one file that a browser opens from a disk, with nothing to fetch.
+"""The report page: one self-contained HTML file that opens from disk.
 
-Numbers and tables are in the HTML itself; charts are drawn by the script from the data that stands beside it.
+The HTML contains numbers and tables; the script draws charts from the data embedded in the page.
 """
 
 import json
@@ -17,12 +17,12 @@ from rabbitlike.spark.jobs.histogram import percentile
 from rabbitlike.spark.jobs.metrics import TIMES
 from rabbitlike.spark.jobs.report.gather import Queue, Story
 
-#: Rows of tables.
+#: The most rows of a table.
 MOST = 50
 
 
 def write_page(story: Story, path: Path) -> None:
-    """Whole or not at all: a browser may look at any moment."""
+    """Write atomically, because a browser may read the page at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.tmp")
     unfinished.write_text(page(story), encoding="utf-8")
@@ -30,7 +30,7 @@ def write_page(story: Story, path: Path) -> None:
 
 
 def page(story: Story) -> str:
-    """The HTML."""
+    """Return the HTML."""
     static = files(__package__) / "static"
     parts = {
         "title": escape(f"Queues of {story.job}" if story.job != "pipeline" else "What became of your messages"),
@@ -96,7 +96,7 @@ def _card(name: str, value: str, note: str, tone: str = "") -> str:
 
 
 def _overall(queues: Iterable[Queue], kind: str) -> int | None:
-    """The p99 over all queues, from their histograms."""
+    """Return the p99 over all queues, from their histograms."""
     counts: dict[int, int] = {}
     longest = 0
     for queue in queues:
@@ -130,7 +130,7 @@ def _findings(story: Story) -> str:
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], caption: str) -> str:
-    """Names of columns stand as the cells below them do."""
+    """Build a table; column headings are aligned like the cells below them."""
     cells = [list(row) for row in rows]
     kinds = ['class="n" ' if cell.startswith('<td class="n"') else "" for cell in cells[0]] if cells else []
     names = "".join(f'<th {kind}scope="col">{escape(name)}</th>' for name, kind in zip(head, kinds, strict=False))
@@ -208,7 +208,7 @@ def _consumers(story: Story) -> str:
 
 
 def _json(story: Story) -> str:
-    """For the script; nothing in it can end the element it stands in."""
+    """Return JSON for the script; escape anything that could end the script element."""
     windows = {window: at for at, window in enumerate(story.windows)}
     data = {
         "windowMs": story.window_us / 1000,

@@ -1,5 +1,5 @@
 "use strict";
-// Draws every chart from the data that stands in the page. No library: a few kinds of SVG, one tooltip, one theme switch.
+// Draws every chart from the data embedded in the page. No library: a few kinds of SVG, one tooltip, one theme switch.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { windows, queues, windowMs } = data;
@@ -10,7 +10,7 @@
   const hidden = new Set(queues.map((_, at) => at).filter((at) => at >= COLOURS));
   const PER_DOUBLING = 4;
 
-  // Numbers as people read them
+  // Number formats
   const trim = (value, digits = 3) => String(Number(value.toPrecision(digits)));
   function number(value) {
     if (value === null || value === undefined) return "–";
@@ -184,7 +184,7 @@
     if (run.length) found.push(run);
     return found;
   }
-  // The window below the pointer; with the keyboard, the arrows move on.
+  // The window below the pointer; on the keyboard, the arrow keys move it.
   function follow(svg, wide, show, hide) {
     let here = 0;
     const last = windows.length - 1;
@@ -374,7 +374,7 @@
     return found;
   }
 
-  // Bars for each queue
+  // Bars per queue
   const REASONS = { rejected: "var(--c1)", expired: "var(--c4)", delivery_limit: "var(--c6)", maxlen: "var(--c5)", retry_timeout: "var(--c3)", other: "var(--c7)" };
   function bars(id, rows, format, said) {
     if (!rows.length) return empty(id, "None.");
@@ -417,7 +417,7 @@
     bars("again", again, percent, "Share of redeliveries of each queue");
   }
 
-  // All of it
+  // The whole page
   function drawAll() {
     drawFlow();
     drawTimes();
@@ -426,7 +426,7 @@
   }
   const chosen = byId("queue");
   queues.forEach((queue, at) => chosen.append(new Option(queue.name, at)));
-  // The first to be seen is the one with most to tell.
+  // Show the queue with the most findings first.
   const told = queues.map((queue) => data.anomalies.filter((each) => each.name === queue.name).length + data.starving.filter((each) => each.name === queue.name).length);
   chosen.value = Math.max(0, told.indexOf(Math.max(...told)));
   chosen.addEventListener("change", drawTimes);
