@@ -355,7 +355,7 @@ def _read_listeners(value: object) -> object:
         is_socket = parts.scheme == "unix" and parts.path and not parts.netloc
         is_address = parts.scheme in ("amqp", "amqps") and parts.hostname and parts.path in ("", "/")
         if not is_socket and not is_address:
-            raise ValueError("each is to be amqp://host:port, amqps://host:port or unix:///path")
+            raise ValueError("each must be amqp://host:port, amqps://host:port or unix:///path")
         _ = parts.port  # raises ValueError if invalid
     return found
 

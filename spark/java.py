@@ -24,7 +24,7 @@ def require() -> Path:
     found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if found is None:
         where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        raise NoJava(f"Spark needs Java {OLDEST} or newer, and there is none {where}: {HOW}")
+        raise NoJava(f"Spark needs Java {OLDEST} or newer, and none was found {where}: {HOW}")
     version = version_of(found)
     if version < OLDEST:
         raise NoJava(f"Spark needs Java {OLDEST} or newer, and {found} is Java {version}: {HOW}")

@@ -59,7 +59,7 @@ def queue_of(options: Options) -> str:
     if options.queue_type == "stream":
         raise OptionError("queueType=stream: stream queues are not there yet; classic queues can be read")
     if not options.queue:
-        raise OptionError("option queue is missing: which queue is to be read?")
+        raise OptionError("option queue is missing: set it to the queue to read")
     return options.queue
 
 

@@ -51,4 +51,4 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
 def blame(error: Exception, path: Path) -> WorkError:
     """The WorkError to raise for work that can never be committed."""
     kind = getattr(error, "sqlite_errorname", None) or type(error).__name__
-    return WorkError(f"{path} cannot take what is to be written ({kind}: {error}): this is a fault in rabbitlike")
+    return WorkError(f"{path} rejects the changes ({kind}: {error}): this is a fault in rabbitlike")

@@ -82,7 +82,7 @@ def load(
             skipped = int(answer.headers.get("x-skipped-entries", "0"))
     said = f"imported {_summary(definitions)}"
     if skipped:
-        said += f"; {skipped:,} of them not supported and skipped, as the broker's log says"
+        said += f"; {skipped:,} entries skipped because they are not supported (see the broker's log)"
     call.output.done(said, outcome="imported", **_counts(definitions), skipped=skipped)
 
 

@@ -126,7 +126,7 @@ RESOURCES: Final = (
         "delayed",
         delayed,
         columns("id due_at exchange routing_key message_id size"),
-        "Messages that are to be routed later, of one vhost.",
+        "Delayed messages of one vhost.",
         ["due", "id"],
     ),
     Resource(
@@ -140,14 +140,14 @@ RESOURCES: Final = (
         "permissions",
         under_vhost("permissions"),
         columns("vhost user configure write read"),
-        "Who may do what in which vhost.",
+        "Permissions of users in vhosts.",
         ["vhost", "user"],
     ),
     Resource(
         "topic-permissions",
         under_vhost("topic-permissions"),
         columns("vhost user exchange write read"),
-        "Who may use which routing keys.",
+        "Topic permissions of users.",
         ["vhost", "user", "exchange"],
     ),
     Resource(

@@ -62,7 +62,7 @@ def publish(
     Ends with 1 when a message reached no queue.
     """
     if queue is not None and (exchange or key):
-        raise Fault("--queue says where it goes: leave --exchange and --routing-key out")
+        raise Fault("--queue cannot be combined with --exchange or --routing-key")
     template: View = {
         "routing_key": queue if queue is not None else key,
         "properties": _properties(header, prop, content_type, persistent),
@@ -140,9 +140,9 @@ TEXTS = frozenset(
 def _payloads(body: str | None, file: str | None, lines: bool, count: int) -> tuple[Iterable[bytes], int | None]:
     """Return the bodies and their number, or None if it is unknown in advance."""
     if body is not None and file is not None:
-        raise Fault("a body and --file: give one of them")
+        raise Fault("give either a body or --file, not both")
     if body is None and file is None and sys.stdin.isatty():
-        raise Fault("what is to be published? Give a body, --file, or something on standard input")
+        raise Fault("nothing to publish: give a body or --file, or pipe a body to standard input")
     if body is not None:
         whole = body.encode(errors="surrogateescape")
     elif lines and file in (None, "-") and count == 1:

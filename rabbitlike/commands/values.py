@@ -41,7 +41,7 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
     except ValueError as error:
         raise Fault(f"{option} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise Fault(f'{option} is to be a JSON object, as {{"key": "value"}}')
+        raise Fault(f'{option} must be a JSON object such as {{"key": "value"}}')
     return found
 
 

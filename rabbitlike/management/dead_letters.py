@@ -143,7 +143,7 @@ def _begin(sources: Sequence[Queue], after: str | None) -> tuple[browse.Cursor |
     for at, source in enumerate(sources):
         if source.name == name:
             return cursor_of(f"{level}-{position}"), at
-    raise bad_request("after: give what an earlier answer had as next")
+    raise bad_request("after: must be the value of next in an earlier answer")
 
 
 def find(sources: Sequence[Queue], dead_letter: str) -> tuple[Queue, int]:

@@ -88,8 +88,8 @@ def test_publishing_is_refused(run: Run, count: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["publish", "x", "-q", "from", "-k", "key"], "--queue says where it goes"),
-        (["publish", "x", "-q", "from", "-f", "x"], "a body and --file: give one of them"),
+        (["publish", "x", "-q", "from", "-k", "key"], "--queue cannot be combined"),
+        (["publish", "x", "-q", "from", "-f", "x"], "give either a body or --file, not both"),
         (["publish", "-q", "from", "-f", "/no/such/file"], "cannot read /no/such/file: No such file"),
         (["publish", "x", "-q", "from", "-H", "n"], "--header 'n': write it as KEY=VALUE"),
         (["get", "from", "--ack-mode", "eat"], "ack_requeue_true"),

@@ -138,7 +138,7 @@ def test_definitions_that_are_not_supported(run: Run, tmp_path: Path) -> None:
     refused.assert_refused("strict import refused, 1 not supported: queue 's' in vhost '/'")
     assert run("list", "queues", "--columns", "name").assert_done().out == "name\n"
     said = run("definitions", "import", str(file)).assert_done().out
-    assert said == "imported 2 queues; 1 of them not supported and skipped, as the broker's log says\n"
+    assert said == "imported 2 queues; 1 entries skipped because they are not supported (see the broker's log)\n"
     assert run("definitions", "import", str(file), "--json").assert_done().json["skipped"] == 1
     assert run("list", "queues", "--columns", "name").assert_done().out == "name\nplain\n"
     run("delete", "queue", "plain").assert_done()

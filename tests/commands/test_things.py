@@ -85,7 +85,7 @@ def test_refusals(run: Run, words: list[str], said: str) -> None:
         (["declare", "queue"], "Missing argument 'NAME'"),
         (["declare", "queue", "q", "-a", "x"], "--argument 'x': write it as KEY=VALUE"),
         (["declare", "queue", "q", "--arguments", "{"], "--arguments is not JSON"),
-        (["declare", "queue", "q", "--arguments", "[]"], "--arguments is to be a JSON object"),
+        (["declare", "queue", "q", "--arguments", "[]"], "--arguments must be a JSON object"),
         (["list", "queues", "--colums", "name"], "--columns"),
         (["connections", "close"], "which connections? Give a name, --of-user or --all"),
         (["connections", "close", "x", "--all"], "which connections?"),

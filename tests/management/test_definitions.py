@@ -230,11 +230,11 @@ async def test_whoever_imports_a_vhost_may_use_it(api: Api) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"queues": "x"}, "queues are to be a list of objects"),
-        ({"queues": [5]}, "queues are to be objects, not 5"),
+        ({"queues": "x"}, "queues must be a list of objects"),
+        ({"queues": [5]}, "queues must be objects, not 5"),
         (
             {"queues": [{"name": "a"}]},
-            'queue <<"a">> names no virtual host: definitions of a single one are to be imported into one',
+            'queue <<"a">> names no virtual host: import definitions of a single virtual host into a virtual host',
         ),
         (
             {"queues": [{"vhost": "nope", "name": "a"}]},
@@ -255,11 +255,11 @@ async def test_whoever_imports_a_vhost_may_use_it(api: Api) -> None:
         ),
         (
             {"queues": [{"vhost": "/", "name": "n", "arguments": [1]}]},
-            "queue 'n' in vhost '/': arguments is to be an object, not [1]",
+            "queue 'n' in vhost '/': arguments must be an object, not [1]",
         ),
         (
             {"queues": [{"vhost": "/", "name": "n", "durable": 1}]},
-            "queue 'n' in vhost '/': durable is to be true or false, not 1",
+            "queue 'n' in vhost '/': durable must be true or false, not 1",
         ),
         (
             {"bindings": [{"vhost": "/", "source": "zz", "destination": "q", "destination_type": "queue"}]},

@@ -85,7 +85,7 @@ async def test_what_is_not_supported_is_passed_over_unless_strict(tmp_path: Path
     [
         (None, "load_definitions: cannot read {}: No such file or directory"),
         ("{", "load_definitions: {} cannot be taken in: Expecting property name"),
-        ("[]", "load_definitions: {} cannot be taken in: definitions are to be an object, not []"),
+        ("[]", "load_definitions: {} cannot be taken in: definitions must be an object, not []"),
         (
             '{"vhosts": [{"name": "/"}], "policies": [{"vhost": "/", "name": "p", "pattern": "", "definition": {}}]}',
             "load_definitions: {} cannot be taken in: policy 'p' in vhost '/': Validation failed no policy provided",

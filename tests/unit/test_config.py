@@ -158,7 +158,7 @@ def test_plain_options_start_without_the_judge() -> None:
         ({"port": "70000"}, "port = '70000': should be less than or equal to 65535"),
         ({"log_level": "loud"}, "log_level = 'loud': should be 'debug', 'info', 'warning' or 'error'"),
         ({"host": ""}, "host = '': string should have at least 1 character"),
-        ({"listeners": ["http://x"]}, "each is to be amqp://host:port, amqps://host:port or unix:///path"),
+        ({"listeners": ["http://x"]}, "each must be amqp://host:port, amqps://host:port or unix:///path"),
         ({"listeners": ["amqp://h:99999"]}, "port out of range"),
         ({"memory_high_watermark": "much"}, "expected bytes, as 1073741824 or 1GiB"),
         ({"tls_keyfile": "k"}, "tls_keyfile is set and tls_certfile is not"),

@@ -71,7 +71,7 @@ class Entry:
     def text(self, field: str) -> str:
         value = self[field]
         if not isinstance(value, str):
-            raise ValueError(f"{field} is to be a text, not {term(value)}")
+            raise ValueError(f"{field} must be a string, not {term(value)}")
         if len(value.encode("utf-8", "surrogatepass")) > MAX_NAME and field in ("name", "vhost", "routing_key"):
             raise ValueError(f"{field} is longer than {MAX_NAME} octets")
         return value
@@ -84,7 +84,7 @@ class Entry:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise ValueError(f"{field} is to be true or false, not {term(value)}")
+            raise ValueError(f"{field} must be true or false, not {term(value)}")
         return value
 
     def table(self, field: str) -> Mapping[str, Json]:
@@ -93,7 +93,7 @@ class Entry:
         if value is None or value == []:
             return {}
         if not isinstance(value, Mapping):
-            raise ValueError(f"{field} is to be an object, not {term(value)}")
+            raise ValueError(f"{field} must be an object, not {term(value)}")
         return value
 
     def arguments(self) -> Table:
@@ -111,7 +111,7 @@ class Entry:
             raise ValueError("tags_not_present")
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            raise ValueError(f"tags are to be texts, not {term(value)}")
+            raise ValueError(f"tags must be strings, not {term(value)}")
         return [tag for part in parts if (tag := str(part).strip())]
 
     def limits(self) -> Limits:
@@ -124,21 +124,21 @@ class Entry:
 def check_document(document: Json, *, is_whole: bool) -> dict[str, Sequence[Mapping[str, Json]]]:
     """The entries by category. Raises DefinitionsError for a malformed document."""
     if not isinstance(document, Mapping):
-        raise DefinitionsError(f"definitions are to be an object, not {term(document)[:100]}")
+        raise DefinitionsError(f"definitions must be an object, not {term(document)[:100]}")
     found: dict[str, Sequence[Mapping[str, Json]]] = {}
     for category, (kind, is_in_vhost, _) in CATEGORIES.items():
         entries = document.get(category)
         if entries is None:
             continue
         if not isinstance(entries, list):
-            raise DefinitionsError(f"{category} are to be a list of objects")
+            raise DefinitionsError(f"{category} must be a list of objects")
         for values in entries:
             if not isinstance(values, dict):
-                raise DefinitionsError(f"{category} are to be objects, not {term(values)[:100]}")
+                raise DefinitionsError(f"{category} must be objects, not {term(values)[:100]}")
             if is_whole and is_in_vhost and not isinstance(values.get("vhost"), str):
                 raise DefinitionsError(
                     f"{kind} {term(values.get('name'))} names no virtual host: "
-                    "definitions of a single one are to be imported into one"
+                    "import definitions of a single virtual host into a virtual host"
                 )
         found[category] = entries
     return found

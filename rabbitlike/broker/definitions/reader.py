@@ -167,7 +167,7 @@ class Reader:
                 )
             )
         else:
-            raise ValueError("its value is to be an object of pattern, definition, priority and apply-to")
+            raise ValueError("its value must be an object with pattern, definition, priority and apply-to")
 
     def _policy(self, entry: Entry) -> None:
         home = self._home(entry)
@@ -232,7 +232,7 @@ class Reader:
         home = self._home(entry)
         source, destination, kind = entry.text("source"), entry.text("destination"), entry.text("destination_type")
         if kind not in ("queue", "exchange"):
-            raise ValueError("its destination_type is to be queue or exchange")
+            raise ValueError("its destination_type must be queue or exchange")
         if not source or (kind == "queue" and destination.startswith(RESERVED)):
             return  # queues are bound to the default exchange already; queues with reserved names are skipped
         for end in (("exchange", source), (kind, destination)):

@@ -27,7 +27,7 @@ def cursor_of(token: str | None) -> Cursor | None:
         return None
     level, _, position = token.partition("-")
     if not (level.isdecimal() and position.isdecimal() and len(token) < MAX_TOKEN):
-        raise bad_request("after: give what an earlier answer had as next")
+        raise bad_request("after: must be the value of next in an earlier answer")
     return Cursor(int(level), int(position))
 
 

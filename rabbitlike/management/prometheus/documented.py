@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 _NUMBERS: Final[tuple[tuple[str, str, str, Callable[[Queue], int]], ...]] = (
     ("depth", "Messages that are ready", "gauge", queue_metrics.messages_ready),
-    ("delayed", "Messages that wait for their next try", "gauge", queue_metrics.messages_delayed),
-    ("held_letters", "Dead letters that cannot go yet", "gauge", queue_metrics.messages_dlx),
-    ("enqueue_total", "Messages that came in", "counter", lambda queue: queue.counters.publish),
-    ("dequeue_total", "Messages that were handed out", "counter", lambda queue: queue.counters.deliver_get),
-    ("ack_total", "Messages that were acknowledged", "counter", lambda queue: queue.counters.ack),
-    ("nack_total", "Messages that were given back or rejected", "counter", lambda queue: queue.nacked),
+    ("delayed", "Messages that wait for a retry", "gauge", queue_metrics.messages_delayed),
+    (
+        "held_letters",
+        "Dead-lettered messages held until their target queues confirm them",
+        "gauge",
+        queue_metrics.messages_dlx,
+    ),
+    ("enqueue_total", "Messages published to the queue", "counter", lambda queue: queue.counters.publish),
+    ("dequeue_total", "Messages delivered", "counter", lambda queue: queue.counters.deliver_get),
+    ("ack_total", "Messages acknowledged", "counter", lambda queue: queue.counters.ack),
+    ("nack_total", "Messages requeued or rejected", "counter", lambda queue: queue.nacked),
     ("active_consumers", "Consumers", "gauge", queue_metrics.consumers),
 )
 
@@ -46,7 +51,7 @@ def documented(broker: Broker, *, is_detailed: bool) -> Iterator[str]:
 
 def _deaths(broker: Broker, *, is_detailed: bool) -> Iterator[str]:
     name = "rabbitlike_queue_dlq_total"
-    yield head(name, "Messages that were given up, by the reason", "counter")
+    yield head(name, "Messages dead-lettered or dropped, by reason", "counter")
     if is_detailed:
         for queue in queues(broker, None):
             labels = of_queue(queue) if queue.deaths else ""

@@ -262,7 +262,9 @@ def ours(here: Context) -> Iterator[Metric]:
     yield histogram("rabbitlike_commit_seconds", "Time that commits to disk took", here.broker.commits.latency_s)
     yield histogram("rabbitlike_commit_messages", "Messages that one commit stored", here.broker.commits.messages)
     yield histogram(
-        "rabbitlike_event_loop_lag_seconds", "How late timers fire: time in which nobody is served", here.lag.late_s
+        "rabbitlike_event_loop_lag_seconds",
+        "How late timers fire, that is, how long clients wait for the event loop",
+        here.lag.late_s,
     )
     turn = here.broker.turn
     yield HistogramMetricFamily(

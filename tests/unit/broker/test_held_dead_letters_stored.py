@@ -1,4 +1,4 @@
-"""Dead letters that cannot go yet, over a disk: restarts and crashes, octets that leave memory, pages, purging."""
+"""Held dead letters over a disk: restarts and crashes, bodies that leave memory, pages, purging."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -451,7 +451,7 @@ def test_no_log_is_made_where_space_is_short(tmp_path: Path) -> None:
         ("SQLITE_READONLY_DBMOVED", "cannot be written"),
         ("SQLITE_CORRUPT_INDEX", "is damaged"),
         ("SQLITE_SOMETHING_NEW", "db: original words"),
-        ("SQLITE_CONSTRAINT_PRIMARYKEY", "cannot take what is to be written (SQLITE_CONSTRAINT_PRIMARYKEY: original"),
+        ("SQLITE_CONSTRAINT_PRIMARYKEY", "rejects the changes (SQLITE_CONSTRAINT_PRIMARYKEY: original"),
     ],
 )
 def test_errors_are_explained(name: str, words: str) -> None:

@@ -57,7 +57,7 @@ async def read_all(
         raise bad_request(f"beyond {DEEPEST} messages go on with after, which is next of an earlier answer")
     place = (0, 0) if after is None else _place(after)
     if place is None:
-        raise bad_request("after: give what an earlier answer had as next")
+        raise bad_request("after: must be the value of next in an earlier answer")
     readable = _readable(caller, home)
     wanted = readable
     if exchange is not None:

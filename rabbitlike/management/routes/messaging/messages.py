@@ -110,7 +110,12 @@ Wait = Annotated[
 ]
 AckDeadline = Annotated[
     float | None,
-    Query(alias="ack_deadline", gt=0, le=315_360_000, description="Seconds to settle what was got; 30 if not said."),
+    Query(
+        alias="ack_deadline",
+        gt=0,
+        le=315_360_000,
+        description="Seconds until unsettled messages are requeued; default 30.",
+    ),
 ]
 
 

@@ -132,7 +132,7 @@ async def _ask(
 
 def _checked(properties: dict[str, JsonValue], timeout_s: float) -> dict[str, JsonValue]:
     if "reply_to" in properties:
-        raise bad_request("reply_to: the reply goes to whoever asks here")
+        raise bad_request("reply_to: cannot be set, the reply is the answer to this request")
     correlation_id = properties.get("correlation_id")
     if correlation_id is not None and not isinstance(correlation_id, str):
         raise bad_request(["not_string", "correlation_id"])

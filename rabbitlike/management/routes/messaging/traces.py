@@ -25,7 +25,7 @@ FILES_MS = 86_400_000
 Files = Annotated[Literal["true", "false"], Query(description="Whether the files of the event log are searched too.")]
 Since = Annotated[int | None, Query(description="Not before this time, in ms.", ge=0, le=253_402_300_799_999)]
 Until = Annotated[int | None, Query(description="Not after this time, in ms.", ge=0, le=253_402_300_799_999)]
-Limit = Annotated[int, Query(description="The newest so many.", ge=1, le=10_000)]
+Limit = Annotated[int, Query(description="Maximum number of events, newest first.", ge=1, le=10_000)]
 
 
 @router.get("/traces/{vhost:name}/{message_id:name}", response_model=None)
