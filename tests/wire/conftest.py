@@ -7,11 +7,14 @@ import pytest
 from rabbitlike import _build
 from tests.support import turns
 from tests.support.bystander import Bystander
-from tests.support.pair import Pair
+from tests.support.pair import SLICED, Pair
 
-#: No turn of any test takes longer, in CPU time; without a compiler everything does. On a FakeClock no time passes, so
-#: that a whole read is one turn; what exceeds this is work that nothing bounds: give it to `Turn.run`.
-LONGEST_TURN_S = 3.0 if _build.built_modules() else 6.0
+#: No turn of any test takes more CPU time. With turns of one step (`make test-sliced`) the limit is for a single step.
+#: Otherwise the clock stands still, so that turns do not end early: beyond the limit is work that nothing bounds. Give
+#: it to `Turn.run`.
+LONGEST_TURN_S = 0.25 if SLICED else 1.0
+if not _build.built_modules() or _build.is_on("RABBITLIKE_CHECKED"):
+    LONGEST_TURN_S = 6.0
 
 
 @pytest.fixture

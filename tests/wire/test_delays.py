@@ -344,6 +344,7 @@ def test_deleting_the_vhost_drops_them(pair: Pair, ch: Channel) -> None:
     assert pair.clock.pending == before + 1
     client.close()
     pair.broker.delete_vhost("v")
+    pair.settle()
     assert pair.clock.pending == before
 
 
