@@ -31,11 +31,11 @@ def test_versions(tmp_path: Path, said: str, version: int) -> None:
 
 def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(NoJava, match=r"none in JAVA_HOME .*: install it .*openjdk-17-jre-headless"):
+    with pytest.raises(NoJava, match=r"none was found in JAVA_HOME .*: install it .*openjdk-17-jre-headless"):
         require()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoJava, match="none on the PATH"):
+    with pytest.raises(NoJava, match="none was found on the PATH"):
         require()
 
 
