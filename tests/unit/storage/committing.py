@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from rabbitlike.storage import upkeep
 from rabbitlike.storage.api import Batch, Work
 from rabbitlike.storage.database import Durability
 from rabbitlike.storage.store import SqliteStore
@@ -38,4 +39,5 @@ async def run(folder: Path, durability: Durability, count: int, log_bytes: int) 
 
 if __name__ == "__main__":
     _, folder, durability, count, log_bytes = sys.argv
+    upkeep.LULL_S = 600.0  # type: ignore[misc]  # a slow fsync on a busy disk is no lull
     asyncio.run(run(Path(folder), durability, int(count), int(log_bytes)))  # type: ignore[arg-type]
