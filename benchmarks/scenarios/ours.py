@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from benchmarks import flow, wire
 from benchmarks.brokers import Place, Running
-from benchmarks.scenarios import durable
+from benchmarks.messages import own_properties
+from benchmarks.scenarios import durable, unpaced
 from benchmarks.scenarios.scenario import Messages, Sample, Scenario, Unit
 from benchmarks.scenarios.throughput import Topology, message, queues_named, straight, taker
 
@@ -32,7 +33,14 @@ def _keys(queue: str) -> list[bytes]:
     return [message("", queue, 100, {"x-deduplication-header": f"key-{number:06}"}) for number in range(KEYS)]
 
 
-def _traced(name: str, load: str, run: Callable[[Running, float], Sample]) -> Scenario:
+def _traced(
+    name: str,
+    load: str,
+    run: Callable[[Running, float], Sample],
+    *,
+    messages: Messages = Messages.ONE,
+    is_fresh: bool = False,
+) -> Scenario:
     """Return a load with the event log, compared with the same load without it, both on disk."""
     title = f"{load} with every step in the event log"
     return Scenario(
@@ -44,7 +52,8 @@ def _traced(name: str, load: str, run: Callable[[Running, float], Sample]) -> Sc
         place=Place.TRACED,
         is_ours=True,
         against=Place.DISK,
-        messages=Messages.ONE,
+        messages=messages,
+        is_fresh=is_fresh,
     )
 
 
@@ -76,4 +85,11 @@ SCENARIOS = (
     _traced("event-log", "auto-ack-1kb", straight(1024)),
     _traced("event-log-acks", "manual-ack", straight(1024, prefetch=2000, ack_every=100)),
     _traced("event-log-persistent", "persistent-1kb", durable.consumed(1024)),
+    _traced(
+        "event-log-open",
+        "open-headers",
+        unpaced.taker(own_properties(1024), prefetch=unpaced.PREFETCH, ack_every=unpaced.ACK_EVERY),
+        messages=Messages.PROPERTIES,
+        is_fresh=True,
+    ),
 )
